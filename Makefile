@@ -1,0 +1,141 @@
+# sockfuse: builds $(BUILD)/libsockfuse.so and $(BUILD)/sockfuse. `make help` lists what else there is.
+#
+# Everything made goes under $(BUILD). Sources are found by wildcard: the core (breaker, policy, segment) is compiled
+# once, position-independent, and used by the library, by the command and by the tests.
+
+VERSION := 0.1.0
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BINDIR  ?= $(PREFIX)/bin
+LIBDIR  ?= $(PREFIX)/lib/sockfuse
+DATADIR ?= $(PREFIX)/share/sockfuse
+
+BUILD   ?= build
+CC      ?= cc
+CFLAGS  ?= -O2 -g
+LDFLAGS ?=
+# For the library's link alone, e.g. --defsym or --wrap.
+PRELOAD_LDFLAGS ?=
+# E.g. SANITIZE=address,undefined: for the core and the unit tests; the library itself is never built so.
+SANITIZE ?=
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
+# Thread-local data of a preloaded library must need neither malloc nor a lock at first use, hence initial-exec.
+# Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
+FLAGS = -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
+        -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
+        $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+DEPFLAGS = -MMD -MP
+# One short line for each file; V=1 shows the whole commands.
+Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
+LINK = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
+
+# Static, so that libc is the only library that enters somebody else's process with us.
+LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
+
+objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
+CORE    := $(call objects,src/breaker/*.c src/policy/*.c src/segment/*.c)
+PRELOAD := $(call objects,src/preload/*.c)
+CLI     := $(call objects,src/cli/*.c)
+LIBRARY := $(BUILD)/libsockfuse.so
+COMMAND := $(BUILD)/sockfuse
+
+all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
+
+$(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map
+	$(call Q,LINK) $(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
+	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
+	    -o $@ $(PRELOAD) $(CORE) $(LIBBSD)
+
+$(COMMAND): $(CLI) $(CORE)
+	$(call Q,LINK) $(LINK) -o $@ $^ $(LIBBSD)
+
+# The preprocessor turns the one table of symbols into the linker's list of what the library exports.
+$(BUILD)/exports.map: src/preload/exports.map.in src/preload/symbols.def $(BUILD)/flags
+	$(call Q,MAP) $(CC) -E -P -x c -Isrc -Isrc/preload -o $@ $<
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call Q,CC) $(CC) $(FLAGS) $(EXTRA) $(DEPFLAGS) -c -o $@ $<
+
+$(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"'
+$(CLI): $(BUILD)/libdir
+
+# Files that change only when what they hold does: another compiler or other flags build anew, as they must.
+$(BUILD)/flags: remembered = $(CC) $(FLAGS)
+$(BUILD)/libdir: remembered = $(LIBDIR)
+$(BUILD)/flags $(BUILD)/libdir: always
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(remembered))' >$@
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+# tests/unit/test_*.c and stress_*.c are cmocka programs with the core inside. tests/preload/test_*.c are cmocka programs
+# that run under the library, so they have nothing of it inside, except those that say `links: core`.
+
+programs = $(patsubst %.c,$(BUILD)/%,$(wildcard $(1)))
+UNIT_TESTS     := $(call programs,tests/unit/test_*.c)
+STRESS_TESTS   := $(call programs,tests/unit/stress_*.c)
+PRELOAD_TESTS  := $(call programs,tests/preload/test_*.c)
+BENCHMARKS     := $(call programs,tests/bench/*.c)
+UNIT_SUPPORT   := $(call objects,tests/unit/support*.c)
+PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
+WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
+
+unit-programs: $(UNIT_TESTS) $(STRESS_TESTS)
+preload-programs: all $(PRELOAD_TESTS)
+bench-programs: all $(BENCHMARKS)
+test-programs: unit-programs preload-programs bench-programs
+
+$(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
+	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD)
+
+$(WITH_CORE): $(CORE)
+$(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
+	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread -ldl $(if $(filter $@,$(WITH_CORE)),$(LIBBSD))
+
+$(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
+	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
+
+demo: ## the main job, on the screen, in under a minute
+	@BUILD=$(BUILD) scripts/demo
+test: ## every test; installs what the tests need and is missing
+	@BUILD=$(BUILD) scripts/test
+test-unit: ## the core's tests
+	@BUILD=$(BUILD) scripts/test unit
+test-preload: ## C programs under the library
+	@BUILD=$(BUILD) scripts/test preload
+test-e2e: ## real programs under the library (ONLY=curl narrows)
+	@BUILD=$(BUILD) scripts/test e2e
+check-sanitizers: ## the core's tests under ASan, UBSan and TSan
+	@BUILD=$(BUILD) scripts/test sanitizers
+bench: ## what the library costs, as ratios, in one run
+	@BUILD=$(BUILD) scripts/bench
+
+# --- install ---------------------------------------------------------------------------------------------------------
+
+install: all ## install under PREFIX (default /usr/local), below DESTDIR
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies'
+	install -m 755 $(COMMAND) '$(DESTDIR)$(BINDIR)/sockfuse'
+	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
+	install -m 644 policies/*.policy '$(DESTDIR)$(DATADIR)/policies/'
+
+uninstall: ## remove what install put there
+	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
+	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
+	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
+
+clean: ## remove what was built
+	rm -rf $(BUILD)
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
+	    printf '  make %-17s %s\n' "$$target" "$$text"; done
+
+always:
+.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e \
+        check-sanitizers bench install uninstall clean help always
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+-include $(shell find $(BUILD)/src $(BUILD)/tests -name '*.d' 2>/dev/null)
