@@ -1,0 +1,164 @@
+/*
+ * circuit.h - the breaker of one destination: closed, open or half-open.
+ *
+ * All that decides is in one 64-bit atomic word, so that nobody ever sees half a transition:
+ *
+ *   closed     state:2 | failures:16 | generation:46
+ *   open       state:2 | step:5      | deadline:57        (ns, compared modulo 2^57: half of it is 2.2 years)
+ *   half-open  state:2 | step:5      | leases:8 | successes:7 | stamp:8 | generation:34
+ *
+ * `step` is the back-off step, `leases` says which of the lease slots are probes in flight, `stamp` changes with every
+ * change of a half-open word. The generation is a serial number drawn when a circuit leaves open; the circuit keeps it
+ * when it closes. A call admitted under another generation than the present one changes nothing: it is late.
+ *
+ * The code reads no clock, makes no system call, allocates nothing and waits for nobody: time is an argument
+ * (nanoseconds of CLOCK_MONOTONIC), whether a holder lives is asked through a function. It works in memory that processes
+ * share and may be killed between any two instructions. Async-signal-safe throughout.
+ */
+#ifndef SOCKFUSE_BREAKER_CIRCUIT_H
+#define SOCKFUSE_BREAKER_CIRCUIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "breaker/counters.h"
+#include "breaker/outcome.h"
+#include "breaker/settings.h"
+
+enum circuit_state { CIRCUIT_CLOSED = 0, CIRCUIT_OPEN = 1, CIRCUIT_HALF_OPEN = 2 };
+
+/* Addresses of one destination that are remembered; a bit each in an address mask. */
+#define CIRCUIT_ADDRESSES 8u
+#define ADDRESS_NONE (-1)
+
+/*
+ * A probe's lease. `token` is holder:32 | serial:32 and zero when free: one CAS claims the slot and says for whom. The
+ * other fields count only while the slot's bit stands in the circuit's word.
+ */
+struct lease {
+    _Atomic uint64_t token;
+    _Atomic uint64_t deadline_ns;
+    _Atomic uint32_t addresses; /* expected:8 | tried:8 | failed:8 */
+    uint32_t reserved;
+    uint64_t reserved2;
+};
+
+/* One address of a destination: `key` is a hash of it, zero when free; the sequences order failures and answers. */
+struct circuit_address {
+    _Atomic uint64_t key;
+    _Atomic uint64_t failed_sequence;
+    _Atomic uint64_t answered_sequence;
+    uint64_t reserved;
+};
+
+struct circuit {
+    _Alignas(64) _Atomic uint64_t word;
+    _Alignas(64) _Atomic uint64_t serial;   /* source of generations, tokens and sequences; decides nothing */
+    _Atomic uint64_t state_since_ns;        /* when the last transition was; for observers */
+    _Atomic uint64_t pause_ns;              /* the present pause with its jitter; for observers */
+    _Alignas(64) struct lease leases[CIRCUIT_LEASES];
+    _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
+    struct counters counters;
+};
+
+/* Whether the process that `holder` names still lives. May make system calls: it is asked only when a lease stands in the way. */
+typedef bool holder_alive_fn(uint32_t holder, void *context);
+
+/* Who asks. */
+struct caller {
+    uint32_t holder;        /* the process's identity, never 0 */
+    unsigned int shard;     /* which shard of the counters: the CPU's number, say */
+    int address;            /* index of the address to be tried (circuit_address_index), or ADDRESS_NONE */
+    uint32_t addresses;     /* mask of the addresses that the destination has, as far as the caller knows; may be 0 */
+    holder_alive_fn *alive; /* NULL: everybody lives */
+    void *context;
+};
+
+/* What admitted a call; kept until its outcome is settled. */
+struct ticket {
+    uint64_t generation;
+    uint64_t token; /* of the lease that a probe holds; 0: no probe */
+    int address;
+};
+
+enum admission { ADMIT_PASS, ADMIT_PROBE, ADMIT_REFUSED_OPEN, ADMIT_REFUSED_HALF_OPEN };
+
+/* A change of state, reported to the one caller that made it, for the journal. from == to: none happened. */
+struct transition {
+    enum circuit_state from, to;
+    enum transition_reason {
+        REASON_NONE,
+        REASON_FAILURE_THRESHOLD, /* closed -> open */
+        REASON_PAUSE_OVER,        /* open -> half-open */
+        REASON_PROBE_FAILED,      /* half-open -> open */
+        REASON_PROBE_TIMEOUT,     /* half-open -> open: a lease ran out */
+        REASON_PROBE_SUCCEEDED,   /* half-open -> closed */
+        REASON_FORCED,
+        TRANSITION_REASONS
+    } reason;
+    uint32_t failures;   /* consecutive failures at an opening from closed */
+    uint64_t pause_ns;   /* of an opening: the pause with its jitter */
+    uint64_t refused;    /* calls refused so far, for the record of a half-open or a close */
+};
+/* One call may make two transitions: a lease that ran out long ago re-opens the circuit, and its pause may be over. */
+#define TRANSITIONS_MAX 2
+struct transitions {
+    unsigned int count;
+    struct transition at[TRANSITIONS_MAX];
+};
+
+/* How a settled outcome was taken. */
+enum settlement {
+    SETTLED_COUNTED, /* it counted for the state */
+    SETTLED_LATE,    /* its generation or lease is over: counted as late, nothing else */
+};
+
+/*
+ * Asks for a call at `now_ns`. Fills `ticket` when the answer is ADMIT_PASS or ADMIT_PROBE, and `transitions` always.
+ * Counts admitted or refused. Never blocks. A refused call has no ticket and is never settled.
+ */
+enum admission circuit_admit(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                             uint64_t now_ns, struct ticket *ticket, struct transitions *transitions);
+
+/*
+ * Reports an admitted call's outcome, once. VERDICT_NONE is not for here. `now_ns` is when the outcome was found.
+ * Counts the outcome (succeeded, failed with its kind, neutral with its reason, business, late) in the caller's shard.
+ */
+enum settlement circuit_settle(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                               const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,
+                               struct transitions *transitions);
+
+/* What an observer sees at `now_ns`; reading changes nothing. */
+struct circuit_view {
+    enum circuit_state state;   /* an open circuit whose pause is over stays CIRCUIT_OPEN with probe_due set; a half-open one
+                                   whose lease ran out is shown as what the next call will find */
+    bool probe_due;
+    uint32_t failures;          /* consecutive failures while closed */
+    uint32_t successes;         /* successful probes while half-open */
+    uint32_t probes;            /* in flight */
+    uint32_t step;              /* back-off step */
+    uint64_t retry_in_ns;       /* until the next probe; 0: now or not open */
+    uint64_t since_ns;          /* when the last transition was */
+    uint64_t generation;        /* 0 while open */
+};
+void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,
+                     struct circuit_view *view);
+
+/* The pause at back-off step `step`, without jitter: reset_timeout x multiplier^step, at most reset_timeout_max. */
+uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step);
+
+/*
+ * The index of the address with that key (a hash, not 0) among the circuit's addresses; a new one takes a free place, or
+ * the one that was used the longest time ago. ADDRESS_NONE if no place could be taken.
+ */
+int circuit_address_index(struct circuit *circuit, uint64_t key);
+/* Notes that the address answered. One load when no other address failed since. */
+void circuit_address_answered(struct circuit *circuit, int address);
+/* Whether another address answered since this one last failed; asked BEFORE circuit_address_failed notes this failure. */
+bool circuit_other_answered(const struct circuit *circuit, int address);
+void circuit_address_failed(struct circuit *circuit, int address);
+
+const char *circuit_state_name(unsigned int state);          /* "closed", "open", "half-open" */
+const char *transition_reason_name(unsigned int reason);     /* "failure-threshold", "pause-over", … */
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * counters.h - what a circuit counts, in shards so that two cores do not fight for a line.
+ *
+ * Counting is one relaxed add on the caller's shard; reading sums the shards and may be a moment old. Lives in memory
+ * that processes share. Async-signal-safe.
+ */
+#ifndef SOCKFUSE_BREAKER_COUNTERS_H
+#define SOCKFUSE_BREAKER_COUNTERS_H
+
+#include <stdint.h>
+
+#include "breaker/outcome.h"
+
+#define COUNTER_SHARDS 8u
+
+/* Values are stored in shared memory: their order is part of the layout. */
+enum counter {
+    COUNT_ADMITTED,
+    COUNT_SUCCEEDED,
+    COUNT_FAILED,
+    COUNT_NEUTRAL,
+    COUNT_BUSINESS,
+    COUNT_LATE,
+    COUNT_REFUSED,
+    COUNT_PROBES_SUCCEEDED,
+    COUNT_PROBES_FAILED,
+    COUNT_OPENED,
+    COUNT_SLOW,
+    COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
+    COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
+    COUNTERS = 48
+};
+
+struct counters {
+    _Alignas(64) _Atomic uint64_t shard[COUNTER_SHARDS][COUNTERS];
+};
+
+/* Adds one. `shard` is any number (the CPU's, say). */
+void counters_add(struct counters *counters, unsigned int shard, unsigned int counter);
+/* The sum over all shards. */
+uint64_t counters_sum(const struct counters *counters, unsigned int counter);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * outcome.h - what a call's end means: the classifier.
+ *
+ * One table (phase x what was seen -> outcome) and one pure function. It knows no socket and no clock: whoever watched
+ * the call fills an observation. Everybody may call it; async-signal-safe.
+ */
+#ifndef SOCKFUSE_BREAKER_OUTCOME_H
+#define SOCKFUSE_BREAKER_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How far a call had come. */
+enum phase {
+    PHASE_CONNECTING, /* connect was called, the answer is not known */
+    PHASE_CONNECTED,  /* connected, nothing was sent: perhaps the server speaks first */
+    PHASE_REQUESTED,  /* a request was sent, no byte of the answer came */
+    PHASE_ANSWERED,   /* the first byte of the answer was seen: the call is over */
+};
+
+/* What was seen of its end. */
+enum seen {
+    SEEN_CONNECTED,  /* the attempt succeeded */
+    SEEN_BYTES,      /* the first byte of the answer */
+    SEEN_END,        /* end of stream */
+    SEEN_ERROR,      /* an errno, by whatever channel */
+    SEEN_WAIT_ENDED, /* the socket's own SO_SNDTIMEO (connecting) or SO_RCVTIMEO ran out on a blocking call */
+    SEEN_GAVE_UP,    /* the program closed, shut down or exited while it waited */
+    SEEN_OVERDUE,    /* the call still hangs after connect_timeout or response_timeout */
+};
+
+enum verdict {
+    VERDICT_NONE, /* nothing is decided yet: the call goes on */
+    VERDICT_SUCCESS,
+    VERDICT_FAILURE,
+    VERDICT_NEUTRAL,
+    VERDICT_BUSINESS, /* the peer answered and said no; filled by readers of protocols */
+};
+
+/* The kinds of failure, in the order in which they are written. Values are stored in shared memory: append only. */
+enum failure_kind {
+    FAILURE_NONE = 0,
+    FAILURE_CONNECT_TIMEOUT,
+    FAILURE_RESPONSE_TIMEOUT,
+    FAILURE_REFUSED,
+    FAILURE_RESET,
+    FAILURE_UNREACHABLE,
+    FAILURE_EARLY_CLOSE,
+    FAILURE_HTTP,
+    FAILURE_KINDS
+};
+
+/* Why an outcome is neutral. Values are stored in shared memory: append only. */
+enum neutral_reason {
+    NEUTRAL_NONE = 0,
+    NEUTRAL_LOCAL,     /* the fault is on this side */
+    NEUTRAL_CANCELLED, /* the program gave up sooner than abandon_after */
+    NEUTRAL_SIBLING,   /* another attempt of the same program won (Happy Eyeballs) */
+    NEUTRAL_ADDRESS,   /* one address of several; another one answers */
+    NEUTRAL_STALE,     /* an idle connection that had answered before went away */
+    NEUTRAL_UNLISTED,  /* a kind of failure that the policy does not count */
+    NEUTRAL_UNKNOWN,   /* it ended and nobody can say how (owner killed, error consumed elsewhere) */
+    NEUTRAL_REASONS
+};
+
+struct outcome {
+    enum verdict verdict;
+    enum failure_kind kind;     /* of a failure, also of one that is neutral by ADDRESS or UNLISTED */
+    enum neutral_reason reason; /* of a neutral outcome */
+};
+
+struct observation {
+    enum phase phase;
+    enum seen seen;
+    int error;              /* errno of SEEN_ERROR */
+    bool at_once;           /* SEEN_ERROR: connect itself returned it without having waited for the network */
+    bool answered_before;   /* an earlier call on this connection got an answer */
+    bool own_end;           /* the program had shut its own side down before it sent anything, or its receiving side */
+    bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
+    bool other_answered;    /* another address of the destination answered since this one last failed */
+    uint64_t waited_ns;     /* real time: since the attempt began, or since the last byte of the request */
+};
+
+/* The part of a target's policy that the classifier needs. */
+struct outcome_rules {
+    uint64_t abandon_after_ns;
+    uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
+    bool connect_is_success;   /* success = connect */
+};
+
+/* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
+struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules);
+
+/* "connect-timeout", "local", …; "unknown" for a value out of range. Never NULL. Async-signal-safe. */
+const char *failure_kind_name(unsigned int kind);
+const char *neutral_reason_name(unsigned int reason);
+/* The kind of that name, or FAILURE_NONE. */
+enum failure_kind failure_kind_named(const char *name);
+
+#endif

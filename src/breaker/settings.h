@@ -1,0 +1,30 @@
+/*
+ * settings.h - the numbers a circuit behaves by.
+ *
+ * A plain value: whoever owns a policy fills it, the circuit only reads it. Durations are nanoseconds, ratios are
+ * permille, so that no floating point enters a host process. No function here; nothing is allocated.
+ */
+#ifndef SOCKFUSE_BREAKER_SETTINGS_H
+#define SOCKFUSE_BREAKER_SETTINGS_H
+
+#include <stdint.h>
+
+/* How many probes a half-open circuit can have in flight at the most: the width of the lease bitmap in its word. */
+#define CIRCUIT_LEASES 8u
+/* Consecutive failures are counted in 16 bits. */
+#define CIRCUIT_FAILURES_MAX 65535u
+/* Successful probes are counted in 7 bits. */
+#define CIRCUIT_SUCCESSES_MAX 127u
+
+struct settings {
+    uint32_t failure_threshold;    /* consecutive failures that open; 0: this rule is off */
+    uint32_t success_threshold;    /* successful probes that close; 1 to CIRCUIT_SUCCESSES_MAX */
+    uint32_t half_open_max_calls;  /* probes in flight at once; 1 to CIRCUIT_LEASES */
+    uint32_t backoff_permille;     /* each failed probe multiplies the pause by this; 1000: no back-off */
+    uint32_t jitter_permille;      /* a pause is lengthened by up to this */
+    uint64_t reset_timeout_ns;     /* the first pause */
+    uint64_t reset_timeout_max_ns; /* no pause (before jitter) is longer */
+    uint64_t probe_timeout_ns;     /* a probe's lease lasts this long */
+};
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * endpoint.h - where a connect goes: an IPv4 or IPv6 address with a port, or the path of a UNIX socket.
+ *
+ * A value in one canonical form: an IPv4-mapped IPv6 address is stored as IPv4. Used inside connect(), so everything here is
+ * async-signal-safe and allocates nothing.
+ */
+#ifndef SOCKFUSE_POLICY_ENDPOINT_H
+#define SOCKFUSE_POLICY_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define ENDPOINT_PATH_MAX 108 /* sizeof sun_path */
+/* Room for any endpoint or host:port as text, with its end: a host name has at most 253 bytes, a port 5. */
+#define DESTINATION_MAX 272
+
+enum endpoint_family { ENDPOINT_NONE = 0, ENDPOINT_IPV4 = 4, ENDPOINT_IPV6 = 6, ENDPOINT_UNIX = 1 };
+
+struct endpoint {
+    enum endpoint_family family;
+    uint8_t address[16];  /* network order; IPv4 in the first four bytes, the rest zero */
+    uint32_t scope_id;    /* IPv6 link-local zone, or 0 */
+    uint16_t port;        /* host order; 0 for UNIX */
+    bool abstract;        /* UNIX: the name is in the abstract name space, written unix:@name */
+    char path[ENDPOINT_PATH_MAX + 1]; /* UNIX: ends with a zero byte; a relative path stays as it is */
+};
+
+/*
+ * Reads what connect was given. Looks at no byte beyond `length`; a NULL, short or foreign address gives false.
+ * The caller must know that the memory is readable (it is the address of connect, guarded by its length).
+ */
+bool endpoint_from_sockaddr(struct endpoint *endpoint, const struct sockaddr *address, socklen_t length);
+
+/* Writes "192.0.2.1:80", "[2001:db8::1]:80" (with %zone number if it has one) or "unix:/path"; returns the length, truncates never below `size`. */
+size_t endpoint_format(const struct endpoint *endpoint, char *text, size_t size);
+
+/* Reads what endpoint_format writes ("address:port", "[v6]:port", "unix:/path"). False if it is none. */
+bool endpoint_parse(struct endpoint *endpoint, const char *text);
+
+/* A hash of family, address, scope, port and path; never 0. */
+uint64_t endpoint_hash(const struct endpoint *endpoint);
+/* The same without the port: for tables of names. */
+uint64_t endpoint_host_hash(const struct endpoint *endpoint);
+
+bool endpoint_equal(const struct endpoint *a, const struct endpoint *b);
+
+#endif

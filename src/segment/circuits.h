@@ -1,0 +1,36 @@
+/*
+ * circuits.h - the table of circuits in a segment: one for each destination of each target.
+ *
+ * Fixed memory: a circuit that is closed, idle and has no call in flight gives its place to a new destination; when none does,
+ * the new destination passes unguarded and is counted. Async-signal-safe; no system call.
+ */
+#ifndef SOCKFUSE_SEGMENT_CIRCUITS_H
+#define SOCKFUSE_SEGMENT_CIRCUITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "segment/event.h"
+#include "segment/segment.h"
+
+#define CIRCUIT_INDEX_NONE UINT32_MAX
+
+/* The circuit's index; made if it is missing. CIRCUIT_INDEX_NONE: no place (counted as unguarded by the caller). */
+uint32_t circuits_find(struct segment *segment, const char *target, const char *destination, uint64_t now_ns);
+
+/* NULL if the index is out of range. */
+struct circuit *circuits_at(const struct segment *segment, uint32_t index);
+
+struct circuit_texts {
+    char target[TARGET_NAME_MAX];
+    char destination[DESTINATION_MAX];
+};
+/* The next circuit in use at or after `*cursor` (start with 0; it is set behind the one that was found): its index, or CIRCUIT_INDEX_NONE. */
+uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct circuit_texts *texts);
+
+/* The last failure or transition of a circuit; false if there was none. */
+bool circuits_last_failure(const struct segment *segment, uint32_t index, struct event *event);
+bool circuits_last_transition(const struct segment *segment, uint32_t index, struct event *event);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * clock.h - the clocks.
+ *
+ * The circuits' clock is CLOCK_MONOTONIC, or the 8 bytes of the file that SOCKFUSE_CLOCK names (nanoseconds, host byte order,
+ * mapped), so that tests need no sleep. What one process waits (abandon_after, latencies) stays on the real monotonic
+ * clock; the wall clock is only for what people read. All reads come from the vDSO: no system call. Async-signal-safe.
+ */
+#ifndef SOCKFUSE_SEGMENT_CLOCK_H
+#define SOCKFUSE_SEGMENT_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Start-up only. */
+bool clock_start(const char *file);
+/* Reads time through this function from now on (the real libc's, beneath other preloads). Start-up only. */
+void clock_use(int (*gettime)(clockid_t, struct timespec *));
+
+uint64_t clock_circuit_ns(void);
+uint64_t clock_real_ns(void);
+uint64_t clock_wall_ns(void);
+/* Whether SOCKFUSE_CLOCK replaced the circuits' clock: if not, clock_real_ns() serves for both. */
+bool clock_is_replaced(void);
+
+#endif

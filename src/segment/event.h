@@ -1,0 +1,64 @@
+/*
+ * event.h - one event of the journal, and how it is written for people and machines.
+ *
+ * A fixed-width record that stands alone: it names its target and destination in full. Formatting uses no stdio, no locale and
+ * no allocation, for it is also done inside host processes (SOCKFUSE_LOG). Async-signal-safe.
+ */
+#ifndef SOCKFUSE_SEGMENT_EVENT_H
+#define SOCKFUSE_SEGMENT_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/endpoint.h"
+#include "policy/policy.h"
+
+#define PROGRAM_NAME_MAX 32
+#define EVENT_JSON_MAX 2048 /* room for the longest line with every byte escaped in the worst realistic way; longer names are cut */
+
+/* Values are stored in shared memory: append only. */
+enum event_type {
+    EVENT_NONE = 0,
+    EVENT_OPEN,
+    EVENT_HALF_OPEN,
+    EVENT_CLOSE,
+    EVENT_FAILURE,
+    EVENT_REFUSED, /* the first refusal after an opening; the rest is counted */
+    EVENT_PROBE,
+    EVENT_FORCED,
+    EVENT_RELOAD,
+    EVENT_TYPES
+};
+
+struct event {
+    uint64_t time_ns;    /* wall clock */
+    uint64_t mono_ns;    /* the circuits' clock */
+    uint64_t pause_ns;   /* OPEN: the pause */
+    uint64_t refused;    /* HALF_OPEN, CLOSE: calls refused so far */
+    uint32_t pid;
+    int32_t error;       /* FAILURE: the errno, or 0 */
+    uint32_t elapsed_ms; /* FAILURE: how long the call had taken; PROBE: 0 */
+    uint32_t failures;   /* OPEN: consecutive failures */
+    uint8_t type;        /* enum event_type */
+    uint8_t kind;        /* FAILURE: enum failure_kind */
+    uint8_t from, to;    /* transitions: enum circuit_state */
+    uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission */
+    uint8_t overdue;     /* FAILURE: found while the call still hung */
+    uint8_t reserved[2];
+    char program[PROGRAM_NAME_MAX];
+    char target[TARGET_NAME_MAX];
+    char destination[DESTINATION_MAX];
+    uint8_t reserved2[16];
+};
+_Static_assert(sizeof(struct event) == 504, "an event and its stamp fill 512 bytes");
+
+const char *event_type_name(unsigned int type); /* "open", "half-open", "close", "failure", … */
+
+/* One JSON object and a newline; returns its length, or 0 if `size` is too small. Text that is no UTF-8 is escaped. */
+size_t event_json(const struct event *event, char *text, size_t size);
+/* One line for people: local clock time is not used, UTC with milliseconds. Returns its length, or 0. */
+size_t event_line(const struct event *event, char *text, size_t size);
+/* RFC 3339 in UTC with milliseconds ("2026-02-03T04:05:06.789Z"); `size` at least 32. */
+size_t time_rfc3339(uint64_t wall_ns, char *text, size_t size);
+
+#endif

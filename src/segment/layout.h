@@ -1,0 +1,93 @@
+/*
+ * layout.h - what stands where in a segment's file.
+ *
+ * Fixed-width fields and pinned offsets, so that 32- and 64-bit programs share it; everything that can change under a reader is
+ * atomic. Private to src/segment; others go through segment.h, circuits.h, calls.h, journal.h and process.h.
+ */
+#ifndef SOCKFUSE_SEGMENT_LAYOUT_H
+#define SOCKFUSE_SEGMENT_LAYOUT_H
+
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "segment/event.h"
+
+#define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
+#define SEGMENT_VERSION 1u
+#define SEGMENT_CIRCUITS 256u
+#define SEGMENT_CALLS 8192u
+#define SEGMENT_PROCESSES 1024u
+#define SEGMENT_EVENTS 2048u
+#define SEGMENT_IDENTITY_MAX 4096u
+#define BOOT_ID_SIZE 40u
+
+/* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
+struct event_slot {
+    _Atomic uint32_t stamp;
+    _Atomic uint32_t checksum;
+    struct event event;
+};
+_Static_assert(sizeof(struct event_slot) == 512, "pinned");
+
+/* A place in the circuits' table. `hash` claims it; `ready` says that the texts stand. */
+struct circuit_entry {
+    _Atomic uint64_t hash;       /* of target and destination; 0: free */
+    _Atomic uint32_t ready;
+    uint32_t reserved;
+    _Atomic uint64_t next_due_ns;  /* no call of this circuit is overdue before */
+    _Atomic uint64_t last_used_ns; /* circuits' clock, coarse */
+    _Atomic uint64_t refusal_noted; /* the opening whose first refusal is in the journal */
+    _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
+    char target[TARGET_NAME_MAX];
+    char destination[DESTINATION_MAX];
+    struct circuit circuit;
+    struct event_slot failures[2];    /* the last failure, frozen here when the journal has gone on */
+    struct event_slot transitions[2]; /* the last transition */
+};
+
+/* One guarded connection and the call that is in flight on it. */
+struct call {
+    _Atomic uint32_t owner;      /* the process's identity (process.h); 0: free */
+    _Atomic uint32_t circuit;    /* index of its circuit */
+    _Atomic uint64_t state;      /* phase:8 | settled:8 | number of the call on this connection:32 */
+    _Atomic uint64_t due_ns;     /* circuits' clock: overdue from then on; UINT64_MAX: never */
+    _Atomic uint64_t started_ns; /* circuits' clock: when the present wait began */
+    _Atomic uint64_t generation; /* of its ticket */
+    _Atomic uint64_t token;      /* of its ticket */
+    _Atomic uint32_t address;    /* of its ticket, + 1 */
+    uint32_t reserved[3];
+};
+_Static_assert(sizeof(struct call) == 64, "one line each");
+
+struct process_slot {
+    _Atomic uint32_t pid;          /* 0: free */
+    _Atomic uint32_t epoch;        /* changes whenever the slot is taken */
+    _Atomic uint64_t start_ticks;  /* field 22 of /proc/PID/stat */
+    _Atomic uint64_t pid_space;    /* inode of its pid name space */
+    _Atomic uint64_t attached_ns;  /* wall clock */
+    _Atomic uint64_t revision;     /* of the policy that it runs */
+    char program[PROGRAM_NAME_MAX];
+    uint8_t reserved[56];
+};
+_Static_assert(sizeof(struct process_slot) == 128, "two lines each");
+
+struct segment_layout {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t reserved;
+    uint64_t size;                   /* of the whole file */
+    char boot_id[BOOT_ID_SIZE];
+    uint64_t created_ns;             /* wall clock */
+    _Alignas(64) _Atomic uint64_t unguarded; /* calls that passed because a table was full */
+    _Atomic uint32_t calls_high;     /* no record at or above was ever used */
+    _Atomic uint32_t calls_hint;     /* where a free one is likely */
+    _Atomic uint32_t processes_high;
+    _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
+    _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
+    _Alignas(64) struct process_slot processes[SEGMENT_PROCESSES];
+    _Alignas(64) struct call calls[SEGMENT_CALLS];
+    _Alignas(64) struct event_slot events[SEGMENT_EVENTS];
+    _Alignas(64) struct circuit_entry circuits[SEGMENT_CIRCUITS];
+};
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * segment.h - the shared-memory file that holds one policy's circuits, calls in flight and journal: finding it, making it,
+ * mapping it.
+ *
+ * No descriptor is kept open. Attaching never changes a circuit. A foreign, truncated, corrupt, old or void (other boot) file
+ * is replaced by a fresh one where it is ours, and refused where it is not. Start-up or a rare re-attach only: system calls, but no malloc
+ * and no stdio, so it may also happen inside a host process.
+ */
+#ifndef SOCKFUSE_SEGMENT_SEGMENT_H
+#define SOCKFUSE_SEGMENT_SEGMENT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct segment_layout;
+
+struct segment {
+    struct segment_layout *map; /* NULL: not attached */
+    uint64_t device, inode;     /* of the file when it was mapped; 0 for a private one */
+    char path[PATH_MAX];        /* "" for a private one (scope = process) */
+};
+
+struct segment_error {
+    char text[PATH_MAX + 160]; /* what is wrong and what to do, one line */
+};
+
+/* The folder of the segments: SOCKFUSE_STATE, else $XDG_RUNTIME_DIR/sockfuse, else /run/sockfuse for root, else /tmp/sockfuse-UID. No I/O. */
+bool state_folder(const char *(*environment)(const char *name), char *folder, size_t size);
+
+/* The file of the policy with that identity: FOLDER/NAME-HASH.segment. No I/O. */
+bool segment_path(const char *folder, const char *identity, char *path, size_t size);
+
+/* Maps the policy's segment, made if it is missing (with its folder, 0700). The header tells replaced files in `error` too (`*replaced`). */
+bool segment_attach(struct segment *segment, const char *folder, const char *identity, struct segment_error *error);
+
+/* Maps an existing segment for an observer: never makes or replaces one. */
+bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
+
+/* A segment in this process's own memory, for scope = process. Shared with nobody; a fork's child gets a copy. */
+bool segment_private(struct segment *segment, const char *identity);
+
+/* Unmaps. Never in a host process: other threads may be inside. */
+void segment_detach(struct segment *segment);
+
+/* Whether the path still leads to the file that is mapped (one system call). A deleted or replaced file: false. */
+bool segment_is_current(const struct segment *segment);
+
+/* Calls `visit` for the path of each segment in the folder, in the order of their names; stops when it returns false. */
+bool segment_list(const char *folder, bool (*visit)(const char *path, void *context), void *context);
+
+const char *segment_identity(const struct segment *segment); /* safe to print: always ends within its size */
+
+#endif
