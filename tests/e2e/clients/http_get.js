@@ -1,0 +1,15 @@
+// http_get.js URL TIMEOUT_MS: prints the answer's body, by node's own http. TIMEOUT_MS 0: none.
+const http = require('http');
+
+const [url, timeout] = process.argv.slice(2);
+const request = http.get(url, (answer) => {
+  answer.setEncoding('utf8');
+  answer.on('data', (text) => process.stdout.write(text));
+});
+if (Number(timeout) > 0) {
+  request.setTimeout(Number(timeout), () => request.destroy(new Error('timed out')));
+}
+request.on('error', (error) => {
+  console.error(`${error.name}: ${error.message} ${error.code}`);
+  process.exitCode = 1;
+});
