@@ -20,10 +20,10 @@ enum endpoint_family { ENDPOINT_NONE = 0, ENDPOINT_IPV4 = 4, ENDPOINT_IPV6 = 6, 
 
 struct endpoint {
     enum endpoint_family family;
-    uint8_t address[16];  /* network order; IPv4 in the first four bytes, the rest zero */
-    uint32_t scope_id;    /* IPv6 link-local zone, or 0 */
-    uint16_t port;        /* host order; 0 for UNIX */
-    bool abstract;        /* UNIX: the name is in the abstract name space, written unix:@name */
+    uint8_t address[16];              /* network order; IPv4 in the first four bytes, the rest zero */
+    uint32_t scope_id;                /* IPv6 link-local zone, or 0 */
+    uint16_t port;                    /* host order; 0 for UNIX */
+    bool abstract;                    /* UNIX: the name is in the abstract name space, written unix:@name */
     char path[ENDPOINT_PATH_MAX + 1]; /* UNIX: ends with a zero byte; a relative path stays as it is */
 };
 
@@ -33,7 +33,10 @@ struct endpoint {
  */
 bool endpoint_from_sockaddr(struct endpoint *endpoint, const struct sockaddr *address, socklen_t length);
 
-/* Writes "192.0.2.1:80", "[2001:db8::1]:80" (with %zone number if it has one) or "unix:/path"; returns the length, truncates never below `size`. */
+/*
+ * Writes "192.0.2.1:80", "[2001:db8::1]:80" (with %zone number if it has one) or "unix:/path" and returns the length.
+ * What does not fit is not cut: then the text is empty and 0 is returned. DESTINATION_MAX is always enough.
+ */
 size_t endpoint_format(const struct endpoint *endpoint, char *text, size_t size);
 
 /* Reads what endpoint_format writes ("address:port", "[v6]:port", "unix:/path"). False if it is none. */
