@@ -1,0 +1,70 @@
+/*
+ * cli.h - what the commands of `sockfuse` share: the table of commands, exit codes, and how help, errors and output end.
+ *
+ * One command, one file: `int command_NAME(int argc, char **argv)`, with getopt_long over argv (argv[0] is "sockfuse", so that
+ * getopt's own messages read `sockfuse: unrecognized option …`; the command's words begin at argv[1]). It returns the exit
+ * status. Messages go to stderr through warn(3) and warnx(3), each with a place and a remedy; results go to stdout. Nothing
+ * here is for the library.
+ */
+#ifndef SOCKFUSE_CLI_CLI_H
+#define SOCKFUSE_CLI_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "policy/policy.h"
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary; /* one line for the list of commands */
+};
+
+int command_run(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_events(int argc, char **argv);
+
+enum {
+    EXIT_USAGE = 2,            /* unknown options, missing arguments */
+    EXIT_RUN_FAILED = 125,     /* `run`: sockfuse itself failed; these three as env(1) has them */
+    EXIT_RUN_NOT_EXECUTED = 126,
+    EXIT_RUN_NOT_FOUND = 127,
+};
+
+/* What getopt_long returns for long options without a letter. */
+enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH };
+
+/* The first lines of every command's table of long options; the letter is 'h' for the short form. */
+#define COMMON_OPTIONS {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}
+
+/* For -h: writes the command's own help (lines that begin with "Usage: sockfuse NAME …") to stdout; returns the exit status. */
+int print_help(const char *text);
+/* For --version: "sockfuse 0.1.0". */
+int print_version(void);
+
+/*
+ * For bad usage, after the message (getopt's own or a warnx): points to the command's -h on stderr and returns EXIT_USAGE.
+ * `command` is the command's name.
+ */
+int usage_error(const char *command);
+
+/*
+ * The last thing a command does with stdout: flushes it and returns `status`, or EXIT_FAILURE with a message when something
+ * could not be written (a full disk). A reader that went away (EPIPE) is no message.
+ */
+int finish_output(int status);
+
+/* Prints a policy's problems on stderr: `sockfuse: FILE:LINE: error: …`; without line or file where there is none. */
+void print_problems(const char *file, const struct policy_problems *problems);
+
+/* A variable of the environment for state_folder and policy_discover; NULL where it may not be trusted (AT_SECURE). */
+const char *environment(const char *name);
+
+/* Memory or the end of the program: `sockfuse: …` and EXIT_FAILURE. */
+void *allocate(size_t count, size_t size);
+char *copy_text(const char *text);
+char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
