@@ -2,13 +2,11 @@
 const http = require('http');
 
 const [url, timeout] = process.argv.slice(2);
-const request = http.get(url, (answer) => {
+const request = http.get(url, { timeout: Number(timeout) }, (answer) => {
   answer.setEncoding('utf8');
   answer.on('data', (text) => process.stdout.write(text));
 });
-if (Number(timeout) > 0) {
-  request.setTimeout(Number(timeout), () => request.destroy(new Error('timed out')));
-}
+request.on('timeout', () => request.destroy(new Error('timed out')));
 request.on('error', (error) => {
   console.error(`${error.name}: ${error.message} ${error.code}`);
   process.exitCode = 1;
