@@ -33,14 +33,14 @@ enum circuit_state { CIRCUIT_CLOSED = 0, CIRCUIT_OPEN = 1, CIRCUIT_HALF_OPEN = 2
 
 /*
  * A probe's lease. `token` is holder:32 | serial:32 and zero when free: one CAS claims the slot and says for whom. The
- * other fields count only while the slot's bit stands in the circuit's word.
+ * other fields count only while the slot's bit stands in the circuit's word. `attempts` carries the token's serial, so
+ * that a straggler of an earlier lease can't write into a later one.
  */
 struct lease {
     _Atomic uint64_t token;
     _Atomic uint64_t deadline_ns;
-    _Atomic uint32_t addresses; /* expected:8 | tried:8 | failed:8 */
-    uint32_t reserved;
-    uint64_t reserved2;
+    _Atomic uint64_t attempts; /* serial:32 | decided:1, unused:7 | failed:8 | tried:8 | expected:8 */
+    uint64_t reserved;
 };
 
 /* One address of a destination: `key` is a hash of it, zero when free; the sequences order failures and answers. */

@@ -1,0 +1,62 @@
+/*
+ * backoff.c - how long a circuit stays open: reset timeout, back-off, jitter.
+ *
+ * Integers only (no floating point enters a host process) and all of it saturates: settings may be absurd, they come from
+ * a file or from shared memory.
+ */
+#include "breaker/backoff.h"
+
+#include "breaker/circuit.h"
+
+#define PERMILLE 1000u
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+/* value x permille / 1000, rounded down, at most BACKOFF_PAUSE_MAX_NS. `value` is no larger than that itself. */
+static uint64_t permille_of(uint64_t value, uint32_t permille)
+{
+    uint64_t whole = value / PERMILLE;
+    uint64_t rest = value % PERMILLE * permille / PERMILLE; /* below 2^32 */
+
+    if (permille != 0 && whole > BACKOFF_PAUSE_MAX_NS / permille)
+        return BACKOFF_PAUSE_MAX_NS;
+    return at_most(whole * permille + rest, BACKOFF_PAUSE_MAX_NS);
+}
+
+/* The finalizer of splitmix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the result. */
+static uint64_t mixed(uint64_t bits)
+{
+    bits += UINT64_C(0x9e3779b97f4a7c15);
+    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
+    return bits ^ bits >> 31;
+}
+
+uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step)
+{
+    uint64_t longest = at_most(settings->reset_timeout_max_ns, BACKOFF_PAUSE_MAX_NS);
+    uint64_t pause = at_most(settings->reset_timeout_ns, longest);
+
+    /* A multiplier below 1 would shorten pauses: that is no back-off, so it is taken as 1. */
+    if (settings->backoff_permille <= PERMILLE)
+        return pause;
+    for (unsigned int i = 0; i < step && pause < longest; i++) {
+        uint64_t longer = at_most(permille_of(pause, settings->backoff_permille), longest);
+
+        if (longer == pause) /* too short to grow by rounding down: it never will */
+            break;
+        pause = longer;
+    }
+    return pause;
+}
+
+uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, uint64_t opened_ns, uint64_t word)
+{
+    uint64_t pause = circuit_pause_ns(settings, step);
+    uint64_t spread = permille_of(pause, settings->jitter_permille);
+
+    return at_most(pause + mixed(opened_ns ^ mixed(word)) % (spread + 1), BACKOFF_PAUSE_MAX_NS);
+}

@@ -1,0 +1,22 @@
+/*
+ * backoff.h - how long a circuit stays open.
+ *
+ * Private to src/breaker (circuit_pause_ns in circuit.h is for everybody). Pure arithmetic that saturates.
+ */
+#ifndef SOCKFUSE_BREAKER_BACKOFF_H
+#define SOCKFUSE_BREAKER_BACKOFF_H
+
+#include <stdint.h>
+
+#include "breaker/settings.h"
+
+/* No pause reaches half of the circle on which a word's deadline is compared. */
+#define BACKOFF_PAUSE_MAX_NS ((UINT64_C(1) << 56) - 1)
+
+/*
+ * The pause of an opening at back-off step `step`, lengthened by its jitter: pseudo-random from the time of the opening
+ * and the word before it, so that whoever computes the same opening gets the same pause.
+ */
+uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, uint64_t opened_ns, uint64_t word);
+
+#endif

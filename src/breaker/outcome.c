@@ -1,0 +1,280 @@
+/*
+ * outcome.c - the classifier: what the end of a call says about the destination.
+ *
+ * One table says, for each phase of a call and each thing that can be seen, which rule judges it; a second one says what an
+ * errno means. The rules are small functions of the observation. The frame around them applies what holds for every
+ * failure: a neighbour that answers, and the kinds that the policy counts. Pure; knows no socket and no clock.
+ */
+#include "breaker/outcome.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * The last words of a program that is done (a TLS close_notify, an HTTP/2 GOAWAY, "quit") look like a request: only a
+ * longer wait than this was a wait for an answer.
+ */
+#define WAIT_MIN_NS UINT64_C(50000000)
+
+/* What an errno says, before the phase is considered. */
+enum meaning {
+    MEANS_LOCAL, /* the fault is on this side: every errno that is not in the table */
+    MEANS_TIMEOUT,
+    MEANS_REFUSED,
+    MEANS_UNREACHABLE,
+    MEANS_RESET,
+};
+
+static const struct {
+    int error;
+    enum meaning meaning;
+} errors[] = {
+    {ETIMEDOUT, MEANS_TIMEOUT},
+    {ECONNREFUSED, MEANS_REFUSED},
+    {ENOENT, MEANS_REFUSED}, /* AF_UNIX: the path is missing, so nobody listens there, as with a closed port */
+    {EHOSTUNREACH, MEANS_UNREACHABLE},
+    {ENETUNREACH, MEANS_UNREACHABLE},
+    {EHOSTDOWN, MEANS_UNREACHABLE},
+    {ENETDOWN, MEANS_UNREACHABLE},
+    {EPROTO, MEANS_UNREACHABLE},      /* these two are how Linux reports an ICMP parameter problem and an */
+    {ENOPROTOOPT, MEANS_UNREACHABLE}, /* unreachable protocol or port */
+    {ECONNRESET, MEANS_RESET},
+    {EPIPE, MEANS_RESET},
+    {ECONNABORTED, MEANS_RESET},
+};
+
+static enum meaning meaning_of(int error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        if (errors[i].error == error)
+            return errors[i].meaning;
+    }
+    return MEANS_LOCAL;
+}
+
+static const struct outcome undecided = {VERDICT_NONE, FAILURE_NONE, NEUTRAL_NONE};
+static const struct outcome success = {VERDICT_SUCCESS, FAILURE_NONE, NEUTRAL_NONE};
+
+static struct outcome failure(enum failure_kind kind)
+{
+    return (struct outcome){VERDICT_FAILURE, kind, NEUTRAL_NONE};
+}
+
+static struct outcome neutral(enum neutral_reason reason)
+{
+    return (struct outcome){VERDICT_NEUTRAL, FAILURE_NONE, reason};
+}
+
+/* Long enough for the program's giving up to be a timeout of its own, and not a change of mind. */
+static bool waited_long(const struct observation *seen, const struct outcome_rules *rules)
+{
+    return seen->waited_ns >= rules->abandon_after_ns && seen->waited_ns >= WAIT_MIN_NS;
+}
+
+/* --- the rules --- */
+
+typedef struct outcome rule_fn(const struct observation *seen, const struct outcome_rules *rules);
+
+/* Accept, then silence must open the circuit: a connection alone proves nothing, unless the policy says so. */
+static struct outcome connected(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)seen;
+    return rules->connect_is_success ? success : undecided;
+}
+
+static struct outcome answered(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)seen, (void)rules;
+    return success;
+}
+
+static struct outcome connect_timeout(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)seen, (void)rules;
+    return failure(FAILURE_CONNECT_TIMEOUT);
+}
+
+static struct outcome response_timeout(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)seen, (void)rules;
+    return failure(FAILURE_RESPONSE_TIMEOUT);
+}
+
+static struct outcome attempt_failed(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)rules;
+    switch (meaning_of(seen->error)) {
+    case MEANS_TIMEOUT:
+        return failure(FAILURE_CONNECT_TIMEOUT);
+    case MEANS_REFUSED:
+        return failure(FAILURE_REFUSED);
+    case MEANS_UNREACHABLE: /* at once: this host has no route; later: an answer of the network */
+        return seen->at_once ? neutral(NEUTRAL_LOCAL) : failure(FAILURE_UNREACHABLE);
+    case MEANS_RESET: /* a reset right after the handshake shows up here half of the time */
+        return failure(FAILURE_RESET);
+    case MEANS_LOCAL:
+        break;
+    }
+    return neutral(NEUTRAL_LOCAL);
+}
+
+static struct outcome attempt_abandoned(const struct observation *seen, const struct outcome_rules *rules)
+{
+    if (seen->sibling_won)
+        return neutral(NEUTRAL_SIBLING);
+    return waited_long(seen, rules) ? failure(FAILURE_CONNECT_TIMEOUT) : neutral(NEUTRAL_CANCELLED);
+}
+
+static struct outcome connection_failed(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)rules;
+    switch (meaning_of(seen->error)) {
+    case MEANS_TIMEOUT:
+        return failure(FAILURE_RESPONSE_TIMEOUT);
+    case MEANS_REFUSED:
+        return failure(FAILURE_REFUSED);
+    case MEANS_UNREACHABLE:
+        return failure(FAILURE_UNREACHABLE);
+    case MEANS_RESET: /* of an idle connection that had answered: a pooled one gone stale, or a rolling deployment */
+        return seen->answered_before ? neutral(NEUTRAL_STALE) : failure(FAILURE_RESET);
+    case MEANS_LOCAL:
+        break;
+    }
+    return neutral(NEUTRAL_LOCAL);
+}
+
+/*
+ * `own_end` is the program's doing: it ended its side without having asked anything, or shut its receiving side, which
+ * makes the kernel report an end of stream by itself.
+ */
+static struct outcome ended(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)rules;
+    if (seen->own_end)
+        return neutral(NEUTRAL_CANCELLED);
+    return seen->answered_before ? neutral(NEUTRAL_STALE) : failure(FAILURE_EARLY_CLOSE);
+}
+
+/* Nothing was asked: perhaps it waited for a server that speaks first. */
+static struct outcome greeting_abandoned(const struct observation *seen, const struct outcome_rules *rules)
+{
+    if (rules->connect_is_success)
+        return success;
+    if (seen->own_end || !waited_long(seen, rules))
+        return neutral(NEUTRAL_CANCELLED);
+    return failure(FAILURE_RESPONSE_TIMEOUT);
+}
+
+/* `success = connect` is for protocols without answers: a program that sent and then closed has missed nothing. */
+static struct outcome request_abandoned(const struct observation *seen, const struct outcome_rules *rules)
+{
+    if (rules->connect_is_success)
+        return success;
+    return waited_long(seen, rules) ? failure(FAILURE_RESPONSE_TIMEOUT) : neutral(NEUTRAL_CANCELLED);
+}
+
+/* --- the table --- */
+
+#define PHASES (PHASE_ANSWERED + 1)
+#define SEEN_KINDS (SEEN_OVERDUE + 1)
+
+/* No rule: nothing is decided. Once the answer has come the call is over, and what follows says nothing about it. */
+static rule_fn *const table[PHASES][SEEN_KINDS] = {
+    [PHASE_CONNECTING] =
+        {
+            [SEEN_CONNECTED] = connected,
+            [SEEN_BYTES] = answered,
+            [SEEN_END] = ended,
+            [SEEN_ERROR] = attempt_failed,
+            [SEEN_WAIT_ENDED] = connect_timeout,
+            [SEEN_GAVE_UP] = attempt_abandoned,
+            [SEEN_OVERDUE] = connect_timeout,
+        },
+    [PHASE_CONNECTED] =
+        {
+            [SEEN_CONNECTED] = connected,
+            [SEEN_BYTES] = answered,
+            [SEEN_END] = ended,
+            [SEEN_ERROR] = connection_failed,
+            [SEEN_WAIT_ENDED] = response_timeout,
+            [SEEN_GAVE_UP] = greeting_abandoned,
+            [SEEN_OVERDUE] = response_timeout,
+        },
+    [PHASE_REQUESTED] =
+        {
+            [SEEN_CONNECTED] = connected,
+            [SEEN_BYTES] = answered,
+            [SEEN_END] = ended,
+            [SEEN_ERROR] = connection_failed,
+            [SEEN_WAIT_ENDED] = response_timeout,
+            [SEEN_GAVE_UP] = request_abandoned,
+            [SEEN_OVERDUE] = response_timeout,
+        },
+};
+
+/* What holds for every failure, whatever rule found it. Its kind is kept, to be shown. */
+static struct outcome excused(struct outcome outcome, const struct observation *seen, const struct outcome_rules *rules)
+{
+    /* One address of several, and another one answers. A connection that had answered itself is past that question. */
+    if (seen->other_answered && (seen->phase == PHASE_CONNECTING || !seen->answered_before)) {
+        outcome.verdict = VERDICT_NEUTRAL;
+        outcome.reason = NEUTRAL_ADDRESS;
+    } else if ((rules->failure_mask >> outcome.kind & 1) == 0) {
+        outcome.verdict = VERDICT_NEUTRAL;
+        outcome.reason = NEUTRAL_UNLISTED;
+    }
+    return outcome;
+}
+
+struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules)
+{
+    if ((unsigned int)seen->phase >= PHASES || (unsigned int)seen->seen >= SEEN_KINDS)
+        return undecided;
+
+    rule_fn *rule = table[seen->phase][seen->seen];
+    struct outcome outcome = rule != NULL ? rule(seen, rules) : undecided;
+    return outcome.verdict == VERDICT_FAILURE ? excused(outcome, seen, rules) : outcome;
+}
+
+/* --- names --- */
+
+static const char *const kind_names[FAILURE_KINDS] = {
+    [FAILURE_NONE] = "none",
+    [FAILURE_CONNECT_TIMEOUT] = "connect-timeout",
+    [FAILURE_RESPONSE_TIMEOUT] = "response-timeout",
+    [FAILURE_REFUSED] = "refused",
+    [FAILURE_RESET] = "reset",
+    [FAILURE_UNREACHABLE] = "unreachable",
+    [FAILURE_EARLY_CLOSE] = "early-close",
+    [FAILURE_HTTP] = "http",
+};
+
+static const char *const reason_names[NEUTRAL_REASONS] = {
+    [NEUTRAL_NONE] = "none",
+    [NEUTRAL_LOCAL] = "local",
+    [NEUTRAL_CANCELLED] = "cancelled",
+    [NEUTRAL_SIBLING] = "sibling",
+    [NEUTRAL_ADDRESS] = "address",
+    [NEUTRAL_STALE] = "stale",
+    [NEUTRAL_UNLISTED] = "unlisted",
+    [NEUTRAL_UNKNOWN] = "unknown",
+};
+
+const char *failure_kind_name(unsigned int kind)
+{
+    return kind < FAILURE_KINDS ? kind_names[kind] : "unknown";
+}
+
+const char *neutral_reason_name(unsigned int reason)
+{
+    return reason < NEUTRAL_REASONS ? reason_names[reason] : "unknown";
+}
+
+enum failure_kind failure_kind_named(const char *name)
+{
+    for (unsigned int kind = FAILURE_NONE + 1; kind < FAILURE_KINDS; kind++) {
+        if (strcmp(name, kind_names[kind]) == 0)
+            return (enum failure_kind)kind;
+    }
+    return FAILURE_NONE;
+}
