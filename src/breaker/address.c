@@ -2,9 +2,10 @@
  * address.c - the addresses of one destination: which failed and which answered last.
  *
  * One dead address of several must not open the circuit of a destination that answers at another one (a broken IPv6
- * beside a working IPv4, one dead host behind a name). Each failure and each answer of interest draws a serial number;
- * comparing two of them tells what was later. No clock, no lock. Everything here is advice to the classifier: it is read
- * and written relaxed, and a lost race costs no more than one outcome judged by the state of a moment before.
+ * beside a working IPv4, one dead host behind a name). Each failure and each answer of interest draws a serial
+ * number; comparing two of them tells what was later. No clock, no lock. Everything here is advice to the classifier:
+ * it is read and written relaxed, and a lost race costs no more than one outcome judged by the state of a moment
+ * before.
  */
 #include <stdatomic.h>
 
@@ -32,8 +33,8 @@ static uint64_t answered_at(const struct circuit *circuit, unsigned int place)
 }
 
 /*
- * Takes the place whose last note is the oldest. Places without any note are equally old: the key chooses where the search
- * begins, so that many addresses do not all push each other out of the same place.
+ * Takes the place whose last note is the oldest. Places without any note are equally old: the key chooses where the
+ * search begins, so that many addresses do not all push each other out of the same place.
  */
 static int replace_oldest(struct circuit *circuit, uint64_t key)
 {

@@ -1,8 +1,8 @@
 /*
  * backoff.c - how long a circuit stays open: reset timeout, back-off, jitter.
  *
- * Integers only (no floating point enters a host process) and all of it saturates: settings may be absurd, they come from
- * a file or from shared memory.
+ * Integers only (no floating point enters a host process) and all of it saturates: settings may be absurd, they come
+ * from a file or from shared memory.
  */
 #include "breaker/backoff.h"
 

@@ -14,8 +14,8 @@
 #define BACKOFF_PAUSE_MAX_NS ((UINT64_C(1) << 56) - 1)
 
 /*
- * The pause of an opening at back-off step `step`, lengthened by its jitter: pseudo-random from the time of the opening
- * and the word before it, so that whoever computes the same opening gets the same pause.
+ * The pause of an opening at back-off step `step`, lengthened by its jitter: pseudo-random from the time of the
+ * opening and the word before it, so that whoever computes the same opening gets the same pause.
  */
 uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, uint64_t opened_ns, uint64_t word);
 

@@ -1,10 +1,11 @@
 /*
  * circuit.c - admission and settlement: the state machine itself.
  *
- * Every decision has the same form: look at the word, decide what follows from it, replace the word by one CAS; if the CAS
- * loses, somebody else was faster, so look again. The winner of a CAS that changes the state, and nobody else, reports and
- * counts the transition. Nothing needs undoing when a process dies between two instructions: before the CAS nothing has
- * happened but a claimed lease slot (lease.c takes it back), after it only observers' hints and counts are missing.
+ * Every decision has the same form: look at the word, decide what follows from it, replace the word by one CAS; if
+ * the CAS loses, somebody else was faster, so look again. The winner of a CAS that changes the state, and nobody
+ * else, reports and counts the transition. Nothing needs undoing when a process dies between two instructions: before
+ * the CAS nothing has happened but a claimed lease slot (lease.c takes it back), after it only observers' hints and
+ * counts are missing.
  *
  * A word whose state bits are corrupt (WORD_BROKEN) is replaced by a fresh closed one at the next admission.
  */
@@ -17,8 +18,9 @@
 #include "breaker/word.h"
 
 /*
- * Looks in one call. A look is repeated only after somebody else changed the word, or after a step of our own (at most a
- * few), so this bound is met only if corrupt or hostile memory never comes to rest; then the call is refused, or is late.
+ * Looks in one call. A look is repeated only after somebody else changed the word, or after a step of our own (at
+ * most a few), so this bound is met only if corrupt or hostile memory never comes to rest; then the call is refused,
+ * or is late.
  */
 #define LOOKS_MAX 4096u
 
@@ -52,8 +54,9 @@ static bool replace(const struct visit *visit, struct word next)
     if (desired == expected)
         return true;
     /*
-     * Release: a lease's fields are filled before its bit is seen. Acquire: a slot is freed, and the hints for observers
-     * are written, only after the word says so. A loser has learned nothing; its next look loads with acquire.
+     * Release: a lease's fields are filled before its bit is seen. Acquire: a slot is freed, and the hints for
+     * observers are written, only after the word says so. A loser has learned nothing; its next look loads with
+     * acquire.
      */
     return atomic_compare_exchange_strong_explicit(&visit->circuit->word, &expected, desired, memory_order_acq_rel,
                                                    memory_order_relaxed);
@@ -62,6 +65,11 @@ static bool replace(const struct visit *visit, struct word next)
 static void count(const struct visit *visit, unsigned int counter)
 {
     counters_add(&visit->circuit->counters, visit->caller->shard, counter);
+}
+
+static uint32_t failures_with_one_more(const struct visit *visit)
+{
+    return word_one_more(visit->word.failures, CIRCUIT_FAILURES_MAX);
 }
 
 /* For the winner of a CAS that changed the state: hints for observers, counts, and the record for the journal. */
@@ -81,7 +89,7 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
             .from = (enum circuit_state)visit->word.state,
             .to = to,
             .reason = reason,
-            .failures = reason == REASON_FAILURE_THRESHOLD ? word_one_more(visit->word.failures, CIRCUIT_FAILURES_MAX) : 0,
+            .failures = visit->word.state == CIRCUIT_CLOSED ? failures_with_one_more(visit) : 0,
             .pause_ns = pause_ns,
             .refused = counters_sum(&circuit->counters, COUNT_REFUSED),
         };
@@ -101,8 +109,8 @@ static bool open_circuit(struct visit *visit, enum transition_reason reason, uin
 }
 
 /*
- * Re-opens a half-open circuit whose lease has run out, AS OF that lease's deadline: the state at a time does not depend on
- * when somebody looked. An hour later, the pause is long over and the next look finds a probe due.
+ * Re-opens a half-open circuit whose lease has run out, AS OF that lease's deadline: the state at a time does not
+ * depend on when somebody looked. An hour later, the pause is long over and the next look finds a probe due.
  */
 static bool open_expired(struct visit *visit)
 {
@@ -179,8 +187,8 @@ static enum step join_probe(struct visit *visit, struct ticket *ticket)
     if (slot == LEASE_NONE)
         return PASSED;
     /*
-     * The word is looked at after joining: if the lease stands in it, whoever ends the lease does so after the join and
-     * with it in sight. Other leases may have come and gone.
+     * The word is looked at after joining: if the lease stands in it, whoever ends the lease does so after the join
+     * and with it in sight. Other leases may have come and gone.
      */
     uint64_t generation = visit->word.generation;
     look(visit);
@@ -236,9 +244,12 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
     enum step step = LOOK_AGAIN;
 
     transitions->count = 0;
-    /* Two transitions are what one call can need; a third could come only of other calls' in between. */
-    for (unsigned int looks = 0; step == LOOK_AGAIN && looks < LOOKS_MAX && transitions->count < TRANSITIONS_MAX; looks++)
+    for (unsigned int looks = 0; step == LOOK_AGAIN && looks < LOOKS_MAX; looks++) {
+        /* Two transitions are what one call can need; a third could come only of other calls' in between. */
+        if (transitions->count == TRANSITIONS_MAX)
+            break;
         step = admit_once(&visit, ticket);
+    }
 
     if (step == PASSED || step == PROBES) {
         count(&visit, COUNT_ADMITTED);
@@ -261,7 +272,7 @@ static enum step settle_call(struct visit *visit, const struct ticket *ticket, e
     if (verdict == VERDICT_SUCCESS)
         next.failures = 0;
     if (verdict == VERDICT_FAILURE)
-        next.failures = word_one_more(next.failures, CIRCUIT_FAILURES_MAX);
+        next.failures = failures_with_one_more(visit);
     /* `>=`: the threshold may have been lowered since. One that the counter can't reach counts as the counter's end. */
     if (verdict == VERDICT_FAILURE && threshold != 0 &&
         (next.failures >= threshold || next.failures == CIRCUIT_FAILURES_MAX))

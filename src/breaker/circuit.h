@@ -7,13 +7,13 @@
  *   open       state:2 | step:5      | deadline:57        (ns, compared modulo 2^57: half of it is 2.2 years)
  *   half-open  state:2 | step:5      | leases:8 | successes:7 | stamp:8 | generation:34
  *
- * `step` is the back-off step, `leases` says which of the lease slots are probes in flight, `stamp` changes with every
- * change of a half-open word. The generation is a serial number drawn when a circuit leaves open; the circuit keeps it
- * when it closes. A call admitted under another generation than the present one changes nothing: it is late.
+ * `step` is the back-off step, `leases` says which of the lease slots are probes in flight, `stamp` changes with
+ * every change of a half-open word. The generation is a serial number drawn when a circuit leaves open; the circuit
+ * keeps it when it closes. A call admitted under another generation than the present one changes nothing: it is late.
  *
  * The code reads no clock, makes no system call, allocates nothing and waits for nobody: time is an argument
- * (nanoseconds of CLOCK_MONOTONIC), whether a holder lives is asked through a function. It works in memory that processes
- * share and may be killed between any two instructions. Async-signal-safe throughout.
+ * (nanoseconds of CLOCK_MONOTONIC), whether a holder lives is asked through a function. It works in memory that
+ * processes share and may be killed between any two instructions. Async-signal-safe throughout.
  */
 #ifndef SOCKFUSE_BREAKER_CIRCUIT_H
 #define SOCKFUSE_BREAKER_CIRCUIT_H
@@ -61,7 +61,10 @@ struct circuit {
     struct counters counters;
 };
 
-/* Whether the process that `holder` names still lives. May make system calls: it is asked only when a lease stands in the way. */
+/*
+ * Whether the process that `holder` names still lives. May make system calls: it is asked only about the leases of a
+ * half-open circuit that other processes hold (and, when all slots are taken, about who left one behind).
+ */
 typedef bool holder_alive_fn(uint32_t holder, void *context);
 
 /* Who asks. */
@@ -123,6 +126,8 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
 /*
  * Reports an admitted call's outcome, once. VERDICT_NONE is not for here. `now_ns` is when the outcome was found.
  * Counts the outcome (succeeded, failed with its kind, neutral with its reason, business, late) in the caller's shard.
+ * Anybody may settle for anybody: the ticket decides, not the caller's holder. A probe's outcome that comes AT its
+ * lease's deadline or after is late, and the probe failed at the deadline, whether or not anybody looked in between.
  */
 enum settlement circuit_settle(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
                                const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,
@@ -130,8 +135,8 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
 
 /* What an observer sees at `now_ns`; reading changes nothing. */
 struct circuit_view {
-    enum circuit_state state;   /* an open circuit whose pause is over stays CIRCUIT_OPEN with probe_due set; a half-open one
-                                   whose lease ran out is shown as what the next call will find */
+    enum circuit_state state;   /* an open circuit whose pause is over stays CIRCUIT_OPEN with probe_due set; a
+                                   half-open one whose lease ran out is shown as what the next call will find */
     bool probe_due;
     uint32_t failures;          /* consecutive failures while closed */
     uint32_t successes;         /* successful probes while half-open */
@@ -148,13 +153,19 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
 uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step);
 
 /*
- * The index of the address with that key (a hash, not 0) among the circuit's addresses; a new one takes a free place, or
- * the one that was used the longest time ago. ADDRESS_NONE if no place could be taken.
+ * The index of the address with that key (a hash, not 0) among the circuit's addresses; a new one takes a free place,
+ * or the one that was used the longest time ago. ADDRESS_NONE if no place could be taken.
  */
 int circuit_address_index(struct circuit *circuit, uint64_t key);
-/* Notes that the address answered. One load when no other address failed since. */
+/*
+ * Notes that the address answered. Writes only at the first answer that has a neighbour, and when a neighbour failed
+ * since the last one; a destination with one address never writes.
+ */
 void circuit_address_answered(struct circuit *circuit, int address);
-/* Whether another address answered since this one last failed; asked BEFORE circuit_address_failed notes this failure. */
+/*
+ * Whether another address answered since this one last failed; asked BEFORE circuit_address_failed notes this
+ * failure.
+ */
 bool circuit_other_answered(const struct circuit *circuit, int address);
 void circuit_address_failed(struct circuit *circuit, int address);
 

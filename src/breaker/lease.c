@@ -1,12 +1,13 @@
 /*
  * lease.c - the leases of the probes in flight.
  *
- * A slot goes round: free (token 0), claimed (token set, fields being filled), standing (its bit is in the word), ended
- * (its bit is cleared), free. A process may be killed between any two of these steps, and a signal handler may siglongjmp
- * away; what is left is found by the next who needs the slot:
+ * A slot goes round: free (token 0), claimed (token set, fields being filled), standing (its bit is in the word),
+ * ended (its bit is cleared), free. A process may be killed between any two of these steps, and a signal handler may
+ * siglongjmp away; what is left is found by the next who needs the slot:
  *   - claimed or ended, holder dead: taken back at once;
  *   - claimed or ended, holder alive, its deadline passed: taken back. Should the claimer only have slept between its
- *     claim and its CAS of the word, for a whole probe_timeout, then its bit stands without a token: lease_dead frees it.
+ *     claim and its CAS of the word, for a whole probe_timeout, then its bit stands without a token: lease_dead frees
+ *     it.
  * Every loop runs over the slots or ends after a fixed number of rounds.
  */
 #include "breaker/lease.h"
@@ -18,7 +19,10 @@
 
 /* A CAS of `attempts` loses only to another attempt of the same lease, of which there are 8, each ending once. */
 #define ATTEMPT_ROUNDS 64u
-/* A deadline that lies further back (3 months) is corrupt, or nobody called since: a word could not express the sequel. */
+/*
+ * A deadline that lies further back (3 months) is corrupt, or nobody called since: a word could not express the
+ * sequel.
+ */
 #define DEADLINE_AGE_MAX_NS (UINT64_C(1) << 53)
 
 #define TRIED_SHIFT 8
@@ -64,7 +68,10 @@ static bool is_alive(const struct caller *caller, uint32_t holder)
 /* Whether a slot that is claimed but not standing was abandoned, see the top of this file. */
 static bool is_abandoned(const struct lease *lease, uint64_t token, const struct caller *caller, uint64_t now_ns)
 {
-    /* Acquire: pairs with the release of `attempts` in lease_claim. With this token's serial, the deadline is its own. */
+    /*
+     * Acquire: pairs with the release of `attempts` in lease_claim. With this token's serial, the deadline is its
+     * own.
+     */
     uint64_t attempts = atomic_load_explicit(&lease->attempts, memory_order_acquire);
     uint64_t deadline = atomic_load_explicit(&lease->deadline_ns, memory_order_relaxed);
 
@@ -221,7 +228,10 @@ int lease_join(struct circuit *circuit, uint32_t standing, const struct caller *
     return LEASE_NONE;
 }
 
-/* What `attempts` becomes when the attempt to `bit` ends (0: its address is not known), with DECIDED if nothing is left. */
+/*
+ * What `attempts` becomes when the attempt to `bit` ends (0: its address is not known), with DECIDED if nothing is
+ * left.
+ */
 static uint64_t after_failure(uint64_t attempts, uint32_t bit)
 {
     attempts |= (uint64_t)bit << FAILED_SHIFT;

@@ -1,9 +1,9 @@
 /*
  * lease.h - the leases of the probes in flight: who holds one, until when, and which addresses it has tried.
  *
- * Private to src/breaker, for circuit.c and observe.c. `standing` is everywhere the lease bits of a word that was loaded
- * with acquire: only those leases count. Nothing here changes the word; whoever acts on what it learned here does so by a
- * CAS of that word, which fails if any lease has come or gone since.
+ * Private to src/breaker, for circuit.c and observe.c. `standing` is everywhere the lease bits of a word that was
+ * loaded with acquire: only those leases count. Nothing here changes the word; whoever acts on what it learned here
+ * does so by a CAS of that word, which fails if any lease has come or gone since.
  */
 #ifndef SOCKFUSE_BREAKER_LEASE_H
 #define SOCKFUSE_BREAKER_LEASE_H
@@ -16,8 +16,9 @@
 #define LEASE_NONE (-1)
 
 /*
- * Claims a free slot for the caller and fills it: the lease begins when its bit is put into the word. A slot that a dead
- * process left claimed is taken back. LEASE_NONE if there is none: then at least CIRCUIT_LEASES others are at it.
+ * Claims a free slot for the caller and fills it: the lease begins when its bit is put into the word. A slot that a
+ * dead process left claimed is taken back. LEASE_NONE if there is none: then at least CIRCUIT_LEASES others are at
+ * it.
  */
 int lease_claim(struct circuit *circuit, const struct caller *caller, uint32_t standing, uint64_t now_ns,
                 uint64_t timeout_ns, uint64_t *token);
@@ -33,7 +34,10 @@ void lease_release_all(struct circuit *circuit, const struct lease_tokens *token
 
 /* The slot of the standing lease with that token, or LEASE_NONE. */
 int lease_find(const struct circuit *circuit, uint32_t standing, uint64_t token);
-/* Whether a standing lease has reached its deadline; `deadline_ns` is the earliest such deadline, never after `now_ns`. */
+/*
+ * Whether a standing lease has reached its deadline; `deadline_ns` is the earliest such deadline, never after
+ * `now_ns`.
+ */
 bool lease_expired(const struct circuit *circuit, uint32_t standing, uint64_t now_ns, uint64_t *deadline_ns);
 /* The standing leases whose holders are dead; the caller's own are not asked about. */
 uint32_t lease_dead(const struct circuit *circuit, uint32_t standing, const struct caller *caller);

@@ -1,9 +1,9 @@
 /*
  * outcome.c - the classifier: what the end of a call says about the destination.
  *
- * One table says, for each phase of a call and each thing that can be seen, which rule judges it; a second one says what an
- * errno means. The rules are small functions of the observation. The frame around them applies what holds for every
- * failure: a neighbour that answers, and the kinds that the policy counts. Pure; knows no socket and no clock.
+ * One table says, for each phase of a call and each thing that can be seen, which rule judges it; a second one says
+ * what an errno means. The rules are small functions of the observation. The frame around them applies what holds for
+ * every failure: a neighbour that answers, and the kinds that the policy counts. Pure; knows no socket and no clock.
  */
 #include "breaker/outcome.h"
 

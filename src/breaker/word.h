@@ -1,9 +1,9 @@
 /*
  * word.h - the one word that decides: how a circuit's state lies in 64 bits.
  *
- * Private to src/breaker. Packs and unpacks, and compares the deadlines that are cut to 57 bits; nothing else. Any bit
- * pattern can be unpacked (the memory is shared and may be corrupt): every field then lies within its width, but `state`
- * may be WORD_BROKEN and the numbers may be absurd.
+ * Private to src/breaker. Packs and unpacks, and compares the deadlines that are cut to 57 bits; nothing else. Any
+ * bit pattern can be unpacked (the memory is shared and may be corrupt): every field then lies within its width, but
+ * `state` may be WORD_BROKEN and the numbers may be absurd.
  */
 #ifndef SOCKFUSE_BREAKER_WORD_H
 #define SOCKFUSE_BREAKER_WORD_H
@@ -135,8 +135,8 @@ static inline uint64_t time_after(uint64_t now_ns, uint64_t duration_ns)
 }
 
 /*
- * A fresh serial number, of which the low `bits` bits are not 0. Relaxed: a serial only has to differ from the others and
- * to grow; whatever it marks is published by its own release.
+ * A fresh serial number, of which the low `bits` bits are not 0. Relaxed: a serial only has to differ from the others
+ * and to grow; whatever it marks is published by its own release.
  */
 static inline uint64_t serial_draw(struct circuit *circuit, unsigned int bits)
 {
