@@ -7,6 +7,7 @@
 #ifndef SOCKFUSE_SEGMENT_LAYOUT_H
 #define SOCKFUSE_SEGMENT_LAYOUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "breaker/circuit.h"
@@ -31,12 +32,12 @@ _Static_assert(sizeof(struct event_slot) == 512, "pinned");
 
 /* A place in the circuits' table. `hash` claims it; `ready` says that the texts stand. */
 struct circuit_entry {
-    _Atomic uint64_t hash;       /* of target and destination; 0: free */
+    _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
     uint32_t reserved;
-    _Atomic uint64_t next_due_ns;  /* no call of this circuit is overdue before */
-    _Atomic uint64_t last_used_ns; /* circuits' clock, coarse */
-    _Atomic uint64_t refusal_noted; /* the opening whose first refusal is in the journal */
+    _Atomic uint64_t next_due_ns;                       /* no call of this circuit is overdue before */
+    _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
+    _Atomic uint64_t refusal_noted;                     /* the opening whose first refusal is in the journal */
     _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
@@ -59,13 +60,16 @@ struct call {
 };
 _Static_assert(sizeof(struct call) == 64, "one line each");
 
+/*
+ * A process's place. `claim` changes in one step, so whoever changes it owns the place; what else tells processes apart
+ * bears the claim's epoch in its upper 20 bits and counts only while that is the present one.
+ */
 struct process_slot {
-    _Atomic uint32_t pid;          /* 0: free */
-    _Atomic uint32_t epoch;        /* changes whenever the slot is taken */
-    _Atomic uint64_t start_ticks;  /* field 22 of /proc/PID/stat */
-    _Atomic uint64_t pid_space;    /* inode of its pid name space */
-    _Atomic uint64_t attached_ns;  /* wall clock */
-    _Atomic uint64_t revision;     /* of the policy that it runs */
+    _Atomic uint64_t claim;       /* epoch:32 | pid:32; pid 0: free; the epoch changes whenever the place is taken */
+    _Atomic uint64_t start;       /* epoch:20 | field 22 of /proc/PID/stat:44; 0 ticks: unknown */
+    _Atomic uint64_t space;       /* epoch:20 | inode of its pid name space:44; 0: unknown */
+    _Atomic uint64_t attached_ns; /* wall clock */
+    _Atomic uint64_t revision;    /* of the policy that it runs */
     char program[PROGRAM_NAME_MAX];
     uint8_t reserved[56];
 };
@@ -75,12 +79,12 @@ struct segment_layout {
     uint64_t magic;
     uint32_t version;
     uint32_t reserved;
-    uint64_t size;                   /* of the whole file */
+    uint64_t size; /* of the whole file */
     char boot_id[BOOT_ID_SIZE];
-    uint64_t created_ns;             /* wall clock */
+    uint64_t created_ns;                     /* wall clock */
     _Alignas(64) _Atomic uint64_t unguarded; /* calls that passed because a table was full */
-    _Atomic uint32_t calls_high;     /* no record at or above was ever used */
-    _Atomic uint32_t calls_hint;     /* where a free one is likely */
+    _Atomic uint32_t calls_high;             /* no record at or above was ever used */
+    _Atomic uint32_t calls_hint;             /* where a free one is likely */
     _Atomic uint32_t processes_high;
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
@@ -89,5 +93,46 @@ struct segment_layout {
     _Alignas(64) struct event_slot events[SEGMENT_EVENTS];
     _Alignas(64) struct circuit_entry circuits[SEGMENT_CIRCUITS];
 };
+
+/* The offsets are the file's format: a change of any needs another SEGMENT_VERSION. The same in 32 and 64 bit. */
+#define LAYOUT_PIN(type, member, offset) _Static_assert(offsetof(struct type, member) == (offset), "pinned: " #member)
+LAYOUT_PIN(event_slot, checksum, 4);
+LAYOUT_PIN(event_slot, event, 8);
+LAYOUT_PIN(circuit_entry, hash, 0);
+LAYOUT_PIN(circuit_entry, ready, 8);
+LAYOUT_PIN(circuit_entry, next_due_ns, 16);
+LAYOUT_PIN(circuit_entry, last_used_ns, 24);
+LAYOUT_PIN(circuit_entry, refusal_noted, 32);
+LAYOUT_PIN(circuit_entry, failure_writes, 40);
+LAYOUT_PIN(circuit_entry, transition_writes, 44);
+LAYOUT_PIN(circuit_entry, target, 48);
+LAYOUT_PIN(circuit_entry, destination, 176);
+LAYOUT_PIN(circuit_entry, circuit, 448);
+LAYOUT_PIN(circuit_entry, failures, 4160);
+LAYOUT_PIN(circuit_entry, transitions, 5184);
+_Static_assert(sizeof(struct circuit_entry) == 6208, "pinned");
+LAYOUT_PIN(process_slot, claim, 0);
+LAYOUT_PIN(process_slot, start, 8);
+LAYOUT_PIN(process_slot, space, 16);
+LAYOUT_PIN(process_slot, attached_ns, 24);
+LAYOUT_PIN(process_slot, revision, 32);
+LAYOUT_PIN(process_slot, program, 40);
+LAYOUT_PIN(segment_layout, magic, 0);
+LAYOUT_PIN(segment_layout, version, 8);
+LAYOUT_PIN(segment_layout, size, 16);
+LAYOUT_PIN(segment_layout, boot_id, 24);
+LAYOUT_PIN(segment_layout, created_ns, 64);
+LAYOUT_PIN(segment_layout, unguarded, 128);
+LAYOUT_PIN(segment_layout, calls_high, 136);
+LAYOUT_PIN(segment_layout, calls_hint, 140);
+LAYOUT_PIN(segment_layout, processes_high, 144);
+LAYOUT_PIN(segment_layout, events_head, 192);
+LAYOUT_PIN(segment_layout, identity, 256);
+LAYOUT_PIN(segment_layout, processes, 4352);
+LAYOUT_PIN(segment_layout, calls, 135424);
+LAYOUT_PIN(segment_layout, events, 659712);
+LAYOUT_PIN(segment_layout, circuits, 1708288);
+_Static_assert(sizeof(struct segment_layout) == 3297536, "pinned");
+#undef LAYOUT_PIN
 
 #endif

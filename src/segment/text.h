@@ -25,5 +25,12 @@ void text_add_hex(struct text *text, uint64_t number, unsigned int digits);
 void text_add_padded(struct text *text, uint64_t number, unsigned int digits); /* with leading zeros */
 /* A JSON string with its quotes; control characters and bytes that are no UTF-8 are escaped. */
 void text_add_json(struct text *text, const char *string);
+/* The same with at most `most` bytes between the quotes, cut at a character's end; that is not noted in `cut`. */
+void text_add_json_cut(struct text *text, const char *string, size_t most);
+/* For people's eyes: control characters and bytes that are no UTF-8 as \xNN, so that no name can drive the terminal. */
+void text_add_printable(struct text *text, const char *string);
+
+/* "ECONNREFUSED" and so on; "" for 0, "unknown" for what a socket does not answer. Never NULL. */
+const char *errno_name(int error);
 
 #endif

@@ -1,0 +1,258 @@
+#include "segment/event.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "breaker/circuit.h"
+#include "segment/clock.h"
+#include "segment/text.h"
+
+/* Room for each name in a JSON line, so that the rest of the line always fits. */
+#define JSON_PROGRAM_MAX (PROGRAM_NAME_MAX * 6u)
+#define JSON_TARGET_MAX (TARGET_NAME_MAX * 4u)
+#define JSON_DESTINATION_MAX (DESTINATION_MAX * 3u)
+_Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 480 < EVENT_JSON_MAX,
+               "480 for all the rest");
+
+const char *event_type_name(unsigned int type)
+{
+    static const char *const names[EVENT_TYPES] = {
+        [EVENT_NONE] = "none",   [EVENT_OPEN] = "open",       [EVENT_HALF_OPEN] = "half-open",
+        [EVENT_CLOSE] = "close", [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
+        [EVENT_PROBE] = "probe", [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
+    };
+    return type < EVENT_TYPES ? names[type] : "unknown";
+}
+
+static bool is_transition(const struct event *event)
+{
+    return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE ||
+           event->type == EVENT_FORCED;
+}
+
+/* Which state refused; EVENT_REFUSED keeps an enum admission in `reason`. */
+static const char *refusing_state(const struct event *event)
+{
+    return circuit_state_name(event->reason == ADMIT_REFUSED_HALF_OPEN ? CIRCUIT_HALF_OPEN : CIRCUIT_OPEN);
+}
+
+/* Year, month and day of a day after 1970-01-01, by the proleptic Gregorian calendar (H. Hinnant, civil_from_days). */
+static void add_date(struct text *text, uint64_t days)
+{
+    uint64_t shifted = days + 719468; /* days from 0000-03-01: a year that starts in March ends with its leap day */
+    uint64_t era = shifted / 146097, day_of_era = shifted % 146097;
+    uint64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint64_t month_from_march = (5 * day_of_year + 2) / 153;
+    uint64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    uint64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+    text_add_padded(text, era * 400 + year_of_era + (month <= 2), 4);
+    text_add(text, "-");
+    text_add_padded(text, month, 2);
+    text_add(text, "-");
+    text_add_padded(text, day, 2);
+}
+
+size_t time_rfc3339(uint64_t wall_ns, char *buffer, size_t size)
+{
+    struct text text;
+    uint64_t ms = wall_ns / NS_PER_MS, seconds = ms / 1000, of_day = seconds % 86400;
+    text_start(&text, buffer, size);
+    add_date(&text, seconds / 86400);
+    text_add(&text, "T");
+    text_add_padded(&text, of_day / 3600, 2);
+    text_add(&text, ":");
+    text_add_padded(&text, of_day / 60 % 60, 2);
+    text_add(&text, ":");
+    text_add_padded(&text, of_day % 60, 2);
+    text_add(&text, ".");
+    text_add_padded(&text, ms % 1000, 3);
+    text_add(&text, "Z");
+    return text.cut ? 0 : text.length;
+}
+
+static void add_time(struct text *text, uint64_t wall_ns)
+{
+    char time[32];
+    time_rfc3339(wall_ns, time, sizeof time);
+    text_add(text, time);
+}
+
+static void add_number(struct text *text, const char *key, uint64_t number)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":");
+    text_add_unsigned(text, number);
+}
+
+static void add_string(struct text *text, const char *key, const char *string, size_t most)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":");
+    text_add_json_cut(text, string, most);
+}
+
+/* An errno without a name in the table is written by its number: nothing that was seen is lost. */
+static void add_errno(struct text *text, int error)
+{
+    const char *name = errno_name(error);
+    if (name[0] == 'E') {
+        text_add(text, name);
+    } else {
+        text_add(text, "errno ");
+        text_add_signed(text, error);
+    }
+}
+
+static void add_json_failure(struct text *text, const struct event *event)
+{
+    add_string(text, "kind", failure_kind_name(event->kind), SIZE_MAX);
+    text_add(text, ",\"errno\":");
+    if (event->error == 0) {
+        text_add(text, "null");
+    } else {
+        text_add(text, "\"");
+        add_errno(text, event->error);
+        text_add(text, "\"");
+    }
+    add_number(text, "elapsed_ms", event->elapsed_ms);
+    text_add(text, event->overdue ? ",\"overdue\":true" : ",\"overdue\":false");
+}
+
+static void add_json_transition(struct text *text, const struct event *event)
+{
+    add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
+    add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
+    add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
+    if (event->to == CIRCUIT_OPEN) {
+        add_number(text, "failures", event->failures);
+        add_number(text, "pause_ms", event->pause_ns / NS_PER_MS);
+    }
+    add_number(text, "refused", event->refused);
+}
+
+size_t event_json(const struct event *event, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    text_add(&text, "{\"time\":\"");
+    add_time(&text, event->time_ns);
+    text_add(&text, "\"");
+    add_number(&text, "mono_ns", event->mono_ns);
+    add_number(&text, "pid", event->pid);
+    add_string(&text, "program", event->program, JSON_PROGRAM_MAX);
+    add_string(&text, "target", event->target, JSON_TARGET_MAX);
+    add_string(&text, "destination", event->destination, JSON_DESTINATION_MAX);
+    add_string(&text, "event", event_type_name(event->type), SIZE_MAX);
+    if (is_transition(event))
+        add_json_transition(&text, event);
+    else if (event->type == EVENT_FAILURE)
+        add_json_failure(&text, event);
+    else if (event->type == EVENT_REFUSED)
+        add_string(&text, "reason", refusing_state(event), SIZE_MAX);
+    text_add(&text, "}\n");
+    return text.cut ? 0 : text.length;
+}
+
+/* Fills with blanks up to a column, and at least one. */
+static void add_column(struct text *text, size_t column)
+{
+    do
+        text_add_bytes(text, " ", 1);
+    while (text->length < column && !text->cut);
+}
+
+static void add_duration(struct text *text, uint64_t ms)
+{
+    if (ms < 1000) {
+        text_add_unsigned(text, ms);
+        text_add(text, "ms");
+        return;
+    }
+    text_add_unsigned(text, ms / 1000);
+    if (ms % 1000 / 100 > 0) {
+        text_add(text, ".");
+        text_add_unsigned(text, ms % 1000 / 100);
+    }
+    text_add(text, "s");
+}
+
+static void add_counted(struct text *text, uint64_t count, const char *one, const char *many)
+{
+    text_add_unsigned(text, count);
+    text_add(text, count == 1 ? one : many);
+}
+
+static void add_line_transition(struct text *text, const struct event *event)
+{
+    text_add(text, circuit_state_name(event->from));
+    text_add(text, " -> ");
+    text_add(text, circuit_state_name(event->to));
+    text_add(text, ", ");
+    text_add(text, transition_reason_name(event->reason));
+    if (event->to == CIRCUIT_OPEN) {
+        if (event->failures > 0) {
+            text_add(text, ", ");
+            add_counted(text, event->failures, " failure", " failures");
+        }
+        text_add(text, ", pause ");
+        add_duration(text, event->pause_ns / NS_PER_MS);
+    }
+    if (event->refused > 0) {
+        text_add(text, ", ");
+        text_add_unsigned(text, event->refused);
+        text_add(text, " refused so far");
+    }
+}
+
+static void add_line_failure(struct text *text, const struct event *event)
+{
+    text_add(text, failure_kind_name(event->kind));
+    if (event->error != 0) {
+        text_add(text, " (");
+        add_errno(text, event->error);
+        text_add(text, ")");
+    }
+    text_add(text, event->overdue ? ", still hangs after " : " after ");
+    add_duration(text, event->elapsed_ms);
+}
+
+size_t event_line(const struct event *event, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    add_time(&text, event->time_ns);
+    text_add(&text, "  ");
+    text_add(&text, event_type_name(event->type));
+    add_column(&text, 37);
+    text_add_printable(&text, event->destination);
+    if (event->target[0] != '\0' && strcmp(event->target, event->destination) != 0) {
+        text_add(&text, " (");
+        text_add_printable(&text, event->target);
+        text_add(&text, ")");
+    }
+    add_column(&text, 70);
+    if (event->program[0] != '\0' || event->pid != 0) {
+        text_add_printable(&text, event->program);
+        text_add(&text, "[");
+        text_add_unsigned(&text, event->pid);
+        text_add(&text, "]");
+    }
+    add_column(&text, 90);
+    if (is_transition(event)) {
+        add_line_transition(&text, event);
+    } else if (event->type == EVENT_FAILURE) {
+        add_line_failure(&text, event);
+    } else if (event->type == EVENT_REFUSED) {
+        text_add(&text, "refused at once, circuit ");
+        text_add(&text, refusing_state(event));
+    } else if (event->type == EVENT_PROBE) {
+        text_add(&text, "probe admitted");
+    }
+    while (text.length > 0 && buffer[text.length - 1] == ' ')
+        buffer[--text.length] = '\0';
+    text_add(&text, "\n");
+    return text.cut ? 0 : text.length;
+}
