@@ -1,0 +1,265 @@
+"""The library as a guest: what it brings into a process, what it costs, and how it gets on with others."""
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from fixtures import (ANSWER, BARE, CLIENTS, IDLE, LIBRARY, PRELOAD, RUN, ParallelSuite, Sandbox, Server,  # noqa: E402
+                      answer_http, flapping, require_build, reset_after_request)
+
+load_tests = ParallelSuite.load(3)
+PYTHON = "/usr/bin/python3"
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+MACHINE = threading.Lock()
+
+
+def output_of(*argv):
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+class File(unittest.TestCase):
+    """The library as a file, looked at from outside."""
+
+    def setUp(self):
+        require_build()
+
+    def test_it_needs_libc_and_the_loader_only(self):
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-dW", LIBRARY)))
+        self.assertIn("libc.so.6", needed)
+        self.assertEqual({name for name in needed if not re.match(r"libc\.so\.6$|ld-linux", name)}, set())
+
+    def test_it_exports_nothing_but_names_that_libc_has_too(self):
+        def names(path):
+            lines = output_of("nm", "-D", "--defined-only", str(path)).splitlines()
+            return {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] in "TWiuVD"}
+        libc = re.search(r"libc\.so\.6 => (\S+)", output_of("ldd", "/bin/true")).group(1)
+        ours = names(LIBRARY)
+        self.assertEqual(ours - names(libc), set())
+        for name in ("connect", "close", "recv", "send", "syscall", "dlopen", "close_range", "_exit", "fclose"):
+            self.assertIn(name, ours)
+
+    def test_its_stack_is_not_executable_and_it_has_no_text_relocations(self):
+        segments = output_of("readelf", "-lW", LIBRARY)
+        flags = re.search(r"GNU_STACK\s+(?:\S+\s+){5}(.{3})", segments).group(1)
+        self.assertEqual(flags, "RW ")
+        self.assertNotIn("TEXTREL", output_of("readelf", "-dW", LIBRARY))
+
+    def test_it_is_bound_at_load_time(self):
+        self.assertRegex(output_of("readelf", "-dW", LIBRARY), r"BIND_NOW|FLAGS_1.*NOW")
+
+
+class Guest(unittest.TestCase):
+    def start(self, behaviour=None, **policy):
+        self.sandbox = Sandbox(self)
+        self.server = Server(behaviour or flapping(answer_http, reset_after_request))
+        self.addCleanup(self.server.stop)
+        self.sandbox.guard(self.server, **policy)
+
+    def guarded_as_ever(self, env=None, how=PRELOAD):
+        """A healthy call, then one that is reset, then a refusal; whatever else stands in the environment."""
+        command = [PYTHON, CLIENTS / "urllib_get.py", self.server.url, 10]
+        healthy = self.sandbox.run(command, how, env)
+        self.assertEqual(healthy.output, (ANSWER.decode(), "", 0))
+        failed = self.sandbox.run(command, how, env)
+        self.assertEqual(failed.output, ("", "ConnectionResetError: [Errno 104] Connection reset by peer\n", 1))
+        refused = self.sandbox.run(command, how, env)
+        self.assertEqual(refused.output, ("", "URLError: <urlopen error [Errno 111] Connection refused>\n", 1))
+        circuit = self.sandbox.circuit(self.server)
+        self.assertEqual(self.server.connections, 2, circuit)
+        self.assertEqual(self.sandbox.failures(self.server), {"reset": 1}, circuit)
+        counters = circuit["counters"]
+        self.assertEqual((counters["succeeded"], counters["refused"]), (1, 1), circuit)
+        return circuit
+
+
+class Company(Guest):
+    """With other preloads, twice, or told to stay out."""
+
+    def setUp(self):
+        self.start(failure_threshold=1)
+
+    def preload(self, *libraries):
+        for library in libraries:
+            self.assertTrue(os.path.exists(library), library)
+        return {"LD_PRELOAD": ":".join(str(library) for library in libraries)}
+
+    def test_bound_at_start(self):
+        self.guarded_as_ever({"LD_BIND_NOW": "1"})
+
+    def test_jemalloc_before_it(self):
+        self.guarded_as_ever(self.preload(JEMALLOC, LIBRARY))
+
+    def test_jemalloc_behind_it(self):
+        self.guarded_as_ever(self.preload(LIBRARY, JEMALLOC))
+
+    def test_libfaketime_before_it(self):
+        self.a_day_ahead(FAKETIME, LIBRARY)
+
+    def test_libfaketime_behind_it(self):
+        self.a_day_ahead(LIBRARY, FAKETIME)
+
+    def a_day_ahead(self, *libraries):
+        """A process that believes in tomorrow must not move the pauses of all others."""
+        env = {**self.preload(*libraries), "FAKETIME": "+1d"}
+        today = int(time.time())
+        told = self.sandbox.run([PYTHON, "-c", "import time; print(int(time.time()))"], PRELOAD, env)
+        self.assertGreater(int(told.stdout), today + 80_000, "libfaketime works")
+        circuit = self.guarded_as_ever(env)
+        self.assertEqual(circuit["state"], "open", circuit)
+        self.assertLessEqual(circuit["retry_in_ms"], 10_000, circuit)
+        self.assertGreater(circuit["retry_in_ms"], 1, circuit)
+
+    def test_twice_is_once(self):
+        self.guarded_as_ever(self.preload(LIBRARY, LIBRARY))
+        self.assertEqual(self.sandbox.counters(self.server)["admitted"], 2)
+
+    def test_two_copies_count_once(self):
+        copy = os.path.join(self.sandbox.folder, "libsockfuse.so")
+        shutil.copy(LIBRARY, copy)
+        self.guarded_as_ever(self.preload(LIBRARY, copy))
+        self.assertEqual(self.sandbox.counters(self.server)["admitted"], 2)
+
+    def test_run_inside_run_counts_once(self):
+        command = self.sandbox.command([PYTHON, CLIENTS / "urllib_get.py", self.server.url, 10])
+        self.assertEqual(self.sandbox.run(command, RUN).status, 0)
+        self.assertEqual(self.sandbox.counters(self.server)["admitted"], 1)
+
+    def test_other_preloads_of_the_caller_stay(self):
+        result = self.sandbox.run([PYTHON, "-c", "import os; print(os.environ['LD_PRELOAD'])"], RUN,
+                                  {"LD_PRELOAD": JEMALLOC})
+        self.assertIn(JEMALLOC, result.stdout)
+        self.assertIn("libsockfuse.so", result.stdout)
+
+    def test_switched_off_it_does_nothing(self):
+        for how in (PRELOAD, RUN):
+            with self.subTest(how=how):
+                result = self.sandbox.run(["curl", "-sS", self.server.url], how, {"SOCKFUSE": "off"})
+                self.assertIn(result.status, (0, 56))
+                self.assertEqual(result.stderr.count("sockfuse"), 0)
+        self.assertEqual(sum(circuit["counters"]["admitted"] for circuit in self.sandbox.circuits()), 0)
+
+    def test_a_set_user_id_program_is_left_alone(self):
+        program = os.path.join(self.sandbox.folder, "nc")
+        shutil.copy("/usr/bin/nc.openbsd", program)
+        shutil.chown(program, "nobody")
+        os.chmod(program, 0o755 | stat.S_ISUID)
+        os.chmod(self.sandbox.folder, 0o755)
+        result = self.sandbox.run([program, "-N", self.server.address, self.server.port], PRELOAD,
+                                  stdin=b"GET / HTTP/1.0\r\n\r\n")
+        self.assertEqual(result.status, 0, result)
+        self.assertIn(ANSWER.decode(), result.stdout)
+        self.assertEqual(self.server.connections, 1)
+        self.assertEqual(sum(circuit["counters"]["admitted"] for circuit in self.sandbox.circuits()), 0)
+
+    def test_no_descriptor_of_its_own_is_open_and_none_leaks_through_exec(self):
+        script = "import os; print(sorted(os.listdir('/proc/self/fd')))"
+        loop = 'exec sh -c \'exec sh -c "exec ls /proc/self/fd"\''
+        for command in ([PYTHON, "-c", script], ["sh", "-c", loop]):
+            outputs = {self.sandbox.run(command, how).output for how in (BARE, PRELOAD, RUN, IDLE)}
+            self.assertEqual(len(outputs), 1, outputs)
+
+    def test_an_exec_storm_leaves_one_process_on_the_list(self):
+        script = ('i=$1; url=$2; if [ "$i" -gt 0 ]; then exec sh -c "$0" "$0" $((i - 1)) "$url"; fi; '
+                  'exec curl -sS "$url"')
+        result = self.sandbox.run(["sh", "-c", script, script, "50", self.server.url], RUN)
+        self.assertEqual(result.output, (ANSWER.decode(), "", 0))
+        circuit = self.sandbox.circuit(self.server)
+        self.assertEqual((circuit["counters"]["succeeded"], circuit["in_flight"]), (1, 0), circuit)
+
+
+class SystemCalls(Guest):
+    """What strace shows between two marks."""
+
+    def between_marks(self, what, server, how):
+        path = os.path.join(self.sandbox.folder, f"{what}-{how}")
+        environment = self.sandbox.environment(how)
+        words = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        result = self.sandbox.run(["strace", "-o", path, *words, PYTHON, CLIENTS / "marked.py", what, server.address,
+                                   server.port], BARE)
+        self.assertEqual(result.status, 0, result)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        lines = re.search(r'access\("/mark-begin".*?\n(.*?)access\("/mark-end"', text, re.DOTALL).group(1)
+        return lines.splitlines(), result.stdout
+
+    def test_an_untracked_descriptor_costs_no_system_call(self):
+        self.start()
+        stranger = Server(answer_http)
+        self.addCleanup(stranger.stop)
+        traces = {how: self.between_marks("exchange", stranger, how)[0] for how in (BARE, PRELOAD, IDLE)}
+        self.assertGreater(len(traces[BARE]), 40)
+        for how in (PRELOAD, IDLE):
+            self.assertEqual([line.split("(")[0] for line in traces[how]],
+                             [line.split("(")[0] for line in traces[BARE]], how)
+
+    def test_a_refusal_makes_no_system_call(self):
+        self.start(reset_after_request, failure_threshold=1)
+        self.sandbox.run(["curl", "-sS", self.server.url])
+        self.assertEqual(self.sandbox.circuit(self.server)["state"], "open")
+        for what in ("refusal", "refusal_without_blocking"):
+            with self.subTest(what):
+                lines, said = self.between_marks(what, self.server, PRELOAD)
+                self.assertEqual(said, "Connection refused\n")
+                self.assertEqual(lines, [])
+        self.assertEqual(self.server.connections, 1)
+
+
+class StartUp(Guest):
+    """Start-up times, by the fastest of many runs, for one machine runs all tests at once."""
+
+    RUNS = 60
+
+    def fastest(self, environments, argv):
+        """The least time in ms that argv takes under each of the environments, taken in turn."""
+        best = [float("inf")] * len(environments)
+        with MACHINE:
+            for _ in range(self.RUNS):
+                for index, environment in enumerate(environments):
+                    began = time.perf_counter()
+                    pid = os.posix_spawn(argv[0], argv, environment)
+                    os.waitpid(pid, 0)
+                    best[index] = min(best[index], (time.perf_counter() - began) * 1000)
+        return best
+
+    def environments(self):
+        return [self.sandbox.environment(BARE), self.sandbox.environment(PRELOAD)]
+
+    def test_it_adds_less_than_a_millisecond(self):
+        self.start()
+        self.sandbox.run(["true"], PRELOAD)
+        bare, guarded = self.fastest(self.environments(), ["/bin/true"])
+        self.assertLess(guarded - bare, 1.0, f"bare {bare:.3f} ms, guarded {guarded:.3f} ms")
+
+    def under_a_limit(self, limit):
+        self.start()
+        probe = subprocess.run(["prlimit", f"--nofile={limit}:{limit}", "true"], capture_output=True, check=False)
+        if probe.returncode != 0:
+            self.skipTest(f"this machine does not allow {limit} descriptors: {probe.stderr.decode().strip()}")
+        self.sandbox.run(["true"], PRELOAD)
+        bare, guarded = self.environments()
+        preload = [f"{name}={value}" for name, value in guarded.items()]
+        # The limit is set before the library comes in; `env` puts it in front of the last program only.
+        argv = ["/usr/bin/prlimit", f"--nofile={limit}:{limit}", "/usr/bin/env"]
+        plain = self.fastest([bare], [*argv, *(f"{name}={value}" for name, value in bare.items()), "/bin/true"])[0]
+        loaded = self.fastest([bare], [*argv, *preload, "/bin/true"])[0]
+        self.assertLess(loaded - plain, 1.0, f"bare {plain:.3f} ms, guarded {loaded:.3f} ms")
+        result = self.sandbox.run(["prlimit", f"--nofile={limit}:{limit}", "curl", "-sS", self.server.url], RUN)
+        self.assertEqual(result.output, (ANSWER.decode(), "", 0))
+        self.assertEqual(self.sandbox.counters(self.server)["succeeded"], 1)
+
+    def test_also_with_a_million_descriptors_allowed(self):
+        self.under_a_limit(1 << 20)
+
+    def test_also_with_2_to_the_30_descriptors_allowed(self):
+        self.under_a_limit(1 << 30)
+
+
+if __name__ == "__main__":
+    unittest.main()
