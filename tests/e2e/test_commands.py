@@ -7,8 +7,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (PRELOAD, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, eventually, flapping,  # noqa: E402
-                      reset_after_request, stay_silent)
+from fixtures import (PRELOAD, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, eventually,  # noqa: E402
+                      flapping, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 COUNTERS = {"admitted", "succeeded", "failed", "neutral", "business", "late", "refused", "probes_succeeded",

@@ -1,4 +1,4 @@
-"""What a starting or running process finds instead of its segment: nothing, rubbish, somebody else's, too many others."""
+"""What a starting or running process finds instead of its segment: nothing, rubbish, a stranger's, a crowd."""
 import os
 import random
 import shutil

@@ -1,6 +1,7 @@
 """around.py HOW HOST PORT: opens a connection, does something with processes or descriptors, then uses the connection.
 
-Says "connected", does HOW at the first line on stdin, says "done", makes its call at the second line, and says what came.
+Says "connected", does HOW at the first line on stdin, says "done", makes its call at the second line, and says
+what came.
 """
 import os
 import socket
