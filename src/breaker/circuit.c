@@ -195,7 +195,9 @@ static enum step join_probe(struct visit *visit, struct ticket *ticket)
     if (visit->word.state != CIRCUIT_HALF_OPEN || visit->word.generation != generation ||
         lease_find(visit->circuit, visit->word.leases & 1u << slot, token) != slot)
         return LOOK_AGAIN;
-    return take_ticket(ticket, visit, generation, token);
+    enum step step = take_ticket(ticket, visit, generation, token);
+    ticket->joined = true;
+    return step;
 }
 
 static uint32_t probes_allowed(const struct settings *settings)

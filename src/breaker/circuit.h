@@ -82,6 +82,7 @@ struct ticket {
     uint64_t generation;
     uint64_t token; /* of the lease that a probe holds; 0: no probe */
     int address;
+    bool joined;    /* admitted into a probe that was under way: its journal entry exists */
 };
 
 enum admission { ADMIT_PASS, ADMIT_PROBE, ADMIT_REFUSED_OPEN, ADMIT_REFUSED_HALF_OPEN };
@@ -148,6 +149,16 @@ struct circuit_view {
 };
 void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,
                      struct circuit_view *view);
+
+/* One load each, for what is dear to do for every call: closed; closed, and no failure counted. */
+bool circuit_is_closed(const struct circuit *circuit);
+bool circuit_is_quiet(const struct circuit *circuit);
+
+/*
+ * Makes a quiet circuit that nobody uses another destination's: closed, counters and addresses forgotten, under a
+ * generation of its own, so that the outcome of a call that was admitted before is late.
+ */
+void circuit_reset(struct circuit *circuit);
 
 /* The pause at back-off step `step`, without jitter: reset_timeout x multiplier^step, at most reset_timeout_max. */
 uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step);

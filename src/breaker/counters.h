@@ -13,7 +13,13 @@
 
 #define COUNTER_SHARDS 8u
 
-/* Values are stored in shared memory: their order is part of the layout. */
+/*
+ * Values are stored in shared memory: their order is part of the layout. Each admitted call ends up in exactly one of five:
+ *
+ *     admitted = succeeded + failed + neutral + business + late + in flight
+ *
+ * (in flight: records of calls, and calls of processes that were killed and not found out yet).
+ */
 enum counter {
     COUNT_ADMITTED,
     COUNT_SUCCEEDED,
@@ -26,6 +32,8 @@ enum counter {
     COUNT_PROBES_FAILED,
     COUNT_OPENED,
     COUNT_SLOW,
+    COUNT_OVERDUE,       /* calls charged while they still hung; each is counted above as well, as failed as a rule */
+    COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
     COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
     COUNTERS = 48

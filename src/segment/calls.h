@@ -1,77 +1,76 @@
 /*
- * calls.h - the guarded connections and their calls in flight, and the way from an engine to a circuit and back.
+ * calls.h - the records of guarded connections and of the call in flight on each.
  *
- * An engine (the preload) asks guard_admit before each attempt, tells how the call goes on (guard_connected, guard_requested), and
- * what it saw of the end (guard_settle). A call that hangs longer than its target allows is found by the next admission in any
- * process, and charged. Whoever sets a call's `settled` flag first reports its outcome: it is reported once.
- * Async-signal-safe; nothing is held, nothing waits. System calls only where said.
+ * A record is free (owner 0), or its owner's from calls_claim to calls_release. Its state word carries the number of the
+ * present call; nothing of a call changes without its state word changing too, so whoever read a call and then wins the
+ * CAS of its state has read it whole. Between calls, and while free, a record is settled. Private to src/segment, but for
+ * CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing waits; system calls only where said.
  */
 #ifndef SOCKFUSE_SEGMENT_CALLS_H
 #define SOCKFUSE_SEGMENT_CALLS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "breaker/circuit.h"
 #include "breaker/outcome.h"
-#include "policy/policy.h"
-#include "segment/event.h"
 #include "segment/segment.h"
 
 #define CALL_NONE UINT32_MAX
+#define DUE_NEVER UINT64_MAX
 
-/* One process's side of a segment. */
-struct guard {
-    struct segment *segment;
-    uint32_t holder;            /* from process_join */
-    uint32_t pid;
-    char program[PROGRAM_NAME_MAX];
-    char log[PATH_MAX];         /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
-    /*
-     * Asked before an overdue call of this very process is charged as a connect timeout: does it still hang? (The kernel knows of a connection that the
-     * program has not asked about.) NULL: yes. May make system calls.
-     */
-    bool (*still_hangs)(uint32_t call, enum phase phase, void *context);
-    void *context;
+/* Values are stored in shared memory: append only. */
+enum call_settled {
+    CALL_UNSETTLED = 0,
+    CALL_SETTLED,       /* its outcome was reported */
+    CALL_OVERDUE,       /* charged while it still hung */
+    CALL_OVERDUE_ENDED, /* charged, and what became of it afterwards was seen too */
 };
 
-/* An attempt, as the engine sees it. */
-struct attempt {
-    const struct target *target;
-    uint32_t circuit;               /* from circuits_find */
-    uint64_t address_key;           /* endpoint_hash of where it goes */
-    const uint64_t *siblings;       /* the same of all addresses that the destination's name has in this program; may be NULL */
-    size_t sibling_count;
-    unsigned int shard;
+/* A call as it was read, all of it from shared memory and range-checked. */
+struct call_view {
+    uint64_t raw; /* the state word: what a CAS expects */
+    enum phase phase;
+    enum call_settled settled;
+    bool in_flight; /* unsettled, and begun */
+    uint32_t owner, circuit;
+    uint64_t due_ns, started_ns;
+    struct ticket ticket;
 };
 
-/*
- * May this attempt go? First charges what is overdue. ADMIT_PASS and ADMIT_PROBE take a record: `*call`, or CALL_NONE when the table is full (then the
- * attempt passes unguarded, and is counted). The mode of the target is obeyed: observe and closed never refuse, open always does.
- * No system call unless somebody else's lease or an overdue call stands in the way, or a transition goes to the log.
- */
-enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);
+/* A free record, taken for `holder`; CALL_NONE if there is none. */
+uint32_t calls_claim(struct segment *segment, uint32_t holder);
+/* Begins a call on a record that the caller owns and whose last call is settled. */
+void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
+                 uint64_t started_ns, uint64_t due_ns);
+/* Gives the record back if `owner` still has it and its call is settled. */
+bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 
-/* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
-void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
-/* (More of) a request was sent. From ANSWERED it does nothing: guard_begin starts the next call. */
-void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
+/* False: no such record, or it is free. */
+bool calls_read(const struct segment *segment, uint32_t call, struct call_view *view);
+/* Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
+void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);
+/* Moves the call that was read to another phase, or settles it; false if it has changed since. One of many wins. */
+bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase);
+bool calls_settle(struct segment *segment, uint32_t call, const struct call_view *view, enum call_settled settled);
 
-/*
- * Judges what was seen and settles the call if that ends it: outcome, journal, log. `observation.phase` and `other_answered` are filled here. Returns
- * the outcome; VERDICT_NONE if nothing was decided, or if the call had been settled before (answered, or charged as overdue: then counted as late).
- */
-struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
-                            struct observation *observation, uint64_t now_ns);
+/* How many records are worth looking at: all in use lie below. */
+uint32_t calls_limit(const struct segment *segment);
 
-/* The present phase of a call; PHASE_ANSWERED also for one that an overdue charge has settled (`*settled` tells). */
-enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled);
+/* Whether a living process has a record on that circuit; gives back those of dead ones, uncounted. System calls. */
+bool calls_refer_to(struct segment *segment, uint32_t circuit);
 
-/* The connection is over: its record goes back. An unsettled call must be settled first; one that is not is given back as neutral, unknown. */
-void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns);
-
-/* Calls in flight on a circuit whose owner is known (living or not); for observers. */
+/* Calls in flight on a circuit whose owner is not known to be dead; for observers. System calls. */
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit);
+
+/* Whether holders live, each asked once. Start with all zero. */
+#define LIVENESS_PLACES 64u
+struct liveness {
+    uint32_t holder[LIVENESS_PLACES];
+    bool alive[LIVENESS_PLACES];
+};
+bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint32_t holder);
+
+#include "segment/guard.h" /* for engines that were written before it was a header of its own */
 
 #endif

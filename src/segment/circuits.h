@@ -2,7 +2,8 @@
  * circuits.h - the table of circuits in a segment: one for each destination of each target.
  *
  * Fixed memory: a circuit that is closed, idle and has no call in flight gives its place to a new destination; when none does,
- * the new destination passes unguarded and is counted. Async-signal-safe; no system call.
+ * the new destination passes unguarded and is counted. Async-signal-safe; no system call, but for a new destination that
+ * needs the place of another (dead processes' records must not hold that one).
  */
 #ifndef SOCKFUSE_SEGMENT_CIRCUITS_H
 #define SOCKFUSE_SEGMENT_CIRCUITS_H
@@ -26,11 +27,21 @@ struct circuit_texts {
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
 };
-/* The next circuit in use at or after `*cursor` (start with 0; it is set behind the one that was found): its index, or CIRCUIT_INDEX_NONE. */
+/*
+ * The next circuit in use at or after `*cursor` (start with 0; it is set behind the one that was found): its index, or
+ * CIRCUIT_INDEX_NONE.
+ */
 uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct circuit_texts *texts);
 
 /* The last failure or transition of a circuit; false if there was none. */
 bool circuits_last_failure(const struct segment *segment, uint32_t index, struct event *event);
 bool circuits_last_transition(const struct segment *segment, uint32_t index, struct event *event);
+
+/* The texts of one circuit; false (and empty ones) if its place is free or just being handed over. */
+bool circuits_texts(const struct segment *segment, uint32_t index, struct circuit_texts *texts);
+
+/* For src/segment alone. NULL if the index is out of range. */
+struct circuit_entry;
+struct circuit_entry *circuits_entry(const struct segment *segment, uint32_t index);
 
 #endif

@@ -44,7 +44,8 @@ struct event {
     uint8_t from, to;    /* transitions: enum circuit_state */
     uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission */
     uint8_t overdue;     /* FAILURE: found while the call still hung */
-    uint8_t reserved[2];
+    uint8_t late;        /* FAILURE: it did not count, for the circuit had changed since the call was admitted */
+    uint8_t reserved;
     char program[PROGRAM_NAME_MAX];
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];

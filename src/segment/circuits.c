@@ -1,0 +1,302 @@
+/*
+ * circuits.c - the table of circuits: an open hash table that is never locked and never moves anything.
+ *
+ * A place is claimed by one CAS of its hash. Whoever finds a key whose texts are not there yet writes them: every process
+ * that has the key writes the same bytes, so that nobody waits for a claimer that was killed. A place that changes hands
+ * carries a tombstone meanwhile. Two processes may give one key two places at the same moment, when recycling; the first
+ * one in probing order wins, and the other soon stands idle.
+ */
+#include "segment/circuits.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "segment/calls.h"
+#include "segment/clock.h"
+#include "segment/journal.h"
+#include "segment/layout.h"
+
+#define PROBE_LENGTH 32u
+#define FIND_TRIES 4u
+/* `last_used_ns` is written no more often than this, so that a busy circuit's line stays with all cores. */
+#define USE_GRAIN_NS NS_PER_S
+/* A circuit that nobody asked for during this time may give its place away. */
+#define IDLE_NS (60 * NS_PER_S)
+/* Who has not finished handing over a place after this time was killed while doing it. */
+#define HANDOVER_NS (60 * NS_PER_S)
+
+/* Keys have the top bit set; a tombstone is the time of its making, at least 1, without that bit. */
+#define KEY_BIT (UINT64_C(1) << 63)
+
+struct key {
+    uint64_t hash;
+    const char *target, *destination;
+};
+
+static uint64_t hash_add(uint64_t hash, const char *text, size_t size)
+{
+    /* FNV-1a; its end (a zero byte) is hashed too, so that "a" "bc" is not "ab" "c". */
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+        if (text[i] == '\0')
+            break;
+    }
+    return hash;
+}
+
+static struct key key_make(const char *target, const char *destination)
+{
+    uint64_t hash = hash_add(UINT64_C(0xcbf29ce484222325), target, TARGET_NAME_MAX);
+
+    hash = hash_add(hash, destination, DESTINATION_MAX);
+    /* FNV's low bits mix badly; the finalizer of splitmix64 spreads them. */
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (struct key){(hash ^ hash >> 31) | KEY_BIT, target, destination};
+}
+
+struct circuit_entry *circuits_entry(const struct segment *segment, uint32_t index)
+{
+    if (segment->map == NULL || index >= SEGMENT_CIRCUITS)
+        return NULL;
+    return &segment->map->circuits[index];
+}
+
+struct circuit *circuits_at(const struct segment *segment, uint32_t index)
+{
+    struct circuit_entry *entry = circuits_entry(segment, index);
+
+    return entry != NULL ? &entry->circuit : NULL;
+}
+
+static uint32_t place_of(const struct key *key, uint32_t step)
+{
+    return (uint32_t)((key->hash + step) % SEGMENT_CIRCUITS);
+}
+
+static uint64_t hash_at(const struct circuit_entry *entry)
+{
+    /* Acquire: with the key comes all that was written before the place was handed over. */
+    return atomic_load_explicit(&entry->hash, memory_order_acquire);
+}
+
+/* --- texts --- */
+
+/* Byte by byte and relaxed: another process may be writing the same bytes, or (rarely) handing the place over. */
+static void text_write(char *shared, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char byte = i + 1 < size ? text[i] : '\0';
+
+        __atomic_store_n(&shared[i], byte, __ATOMIC_RELAXED);
+        if (byte == '\0')
+            break;
+    }
+}
+
+static void text_read(char *text, const char *shared, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        text[i] = i + 1 < size ? __atomic_load_n(&shared[i], __ATOMIC_RELAXED) : '\0';
+        if (text[i] == '\0')
+            break;
+    }
+}
+
+static void write_texts(struct circuit_entry *entry, const struct key *key)
+{
+    text_write(entry->target, key->target, sizeof entry->target);
+    text_write(entry->destination, key->destination, sizeof entry->destination);
+    /* Release: who sees it reads whole texts. */
+    atomic_store_explicit(&entry->ready, 1, memory_order_release);
+}
+
+bool circuits_texts(const struct segment *segment, uint32_t index, struct circuit_texts *texts)
+{
+    const struct circuit_entry *entry = circuits_entry(segment, index);
+    uint64_t hash;
+
+    texts->target[0] = texts->destination[0] = '\0';
+    if (entry == NULL)
+        return false;
+    hash = hash_at(entry);
+    if ((hash & KEY_BIT) == 0 || atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
+        return false;
+    text_read(texts->target, entry->target, sizeof texts->target);
+    text_read(texts->destination, entry->destination, sizeof texts->destination);
+    /* Acquire fence: the texts are read before the hash is looked at again. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash;
+}
+
+/* --- finding and claiming --- */
+
+static uint32_t look_up(const struct segment *segment, const struct key *key)
+{
+    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
+        uint32_t index = place_of(key, step);
+
+        if (hash_at(&segment->map->circuits[index]) == key->hash)
+            return index;
+    }
+    return CIRCUIT_INDEX_NONE;
+}
+
+static uint32_t claim_free(struct segment *segment, const struct key *key)
+{
+    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
+        uint32_t index = place_of(key, step);
+        uint64_t expected = 0;
+
+        /* Acquire on success: nothing of ours is published by the key alone. On failure: the winner may have our key. */
+        if (atomic_compare_exchange_strong_explicit(&segment->map->circuits[index].hash, &expected, key->hash,
+                                                    memory_order_acq_rel, memory_order_acquire) ||
+            expected == key->hash)
+            return index;
+    }
+    return CIRCUIT_INDEX_NONE;
+}
+
+static bool is_idle(const struct circuit_entry *entry, uint64_t now_ns)
+{
+    /* seq_cst: see mark_used. */
+    uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_seq_cst);
+
+    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit);
+}
+
+/* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */
+static void clear(struct circuit_entry *entry, uint64_t now_ns)
+{
+    circuit_reset(&entry->circuit);
+    for (unsigned int i = 0; i < 2; i++) {
+        atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
+        atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&entry->next_due_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
+}
+
+/* Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. */
+static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns)
+{
+    struct circuit_entry *entry = &segment->map->circuits[index];
+    uint64_t former = hash_at(entry);
+    uint64_t tombstone = (now_ns & ~KEY_BIT) | 1;
+    bool is_key = (former & KEY_BIT) != 0;
+
+    if (is_key ? !is_idle(entry, now_ns) : tombstone < former || tombstone - former < HANDOVER_NS)
+        return false;
+    /* seq_cst: see mark_used. */
+    if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
+                                                 memory_order_relaxed))
+        return false;
+    if (is_key && (!is_idle(entry, now_ns) || calls_refer_to(segment, index))) {
+        /* Somebody came for it: give it back. (Should even this have been taken for a killed one's: leave it.) */
+        atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, former, memory_order_release,
+                                                memory_order_relaxed);
+        return false;
+    }
+    clear(entry, now_ns);
+    write_texts(entry, key);
+    /* Release: the key is seen after all of the above. */
+    return atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, key->hash, memory_order_release,
+                                                   memory_order_relaxed);
+}
+
+static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t now_ns)
+{
+    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
+        if (take_over(segment, place_of(key, step), key, now_ns))
+            /* Another process may have made a place for the same key meanwhile: the first one counts. */
+            return look_up(segment, key);
+    }
+    return CIRCUIT_INDEX_NONE;
+}
+
+/*
+ * Notes the use. False: the place was handed over meanwhile. Here the note is written and then the key read again; who wants
+ * the place writes the key and then reads the note (take_over): with all four sequentially consistent, one sees the other.
+ * A note that is fresh enough to be left alone keeps everybody from wanting the place.
+ */
+static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64_t now_ns)
+{
+    uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_relaxed);
+
+    if (used <= now_ns && now_ns - used < USE_GRAIN_NS && used != 0)
+        return true;
+    atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_seq_cst);
+    return atomic_load_explicit(&entry->hash, memory_order_seq_cst) == key->hash;
+}
+
+uint32_t circuits_find(struct segment *segment, const char *target, const char *destination, uint64_t now_ns)
+{
+    struct key key = key_make(target, destination);
+
+    if (segment->map == NULL)
+        return CIRCUIT_INDEX_NONE;
+    for (unsigned int try = 0; try < FIND_TRIES; try++) {
+        uint32_t index = look_up(segment, &key);
+
+        if (index == CIRCUIT_INDEX_NONE)
+            index = claim_free(segment, &key);
+        if (index == CIRCUIT_INDEX_NONE)
+            index = recycle(segment, &key, now_ns);
+        if (index == CIRCUIT_INDEX_NONE)
+            return CIRCUIT_INDEX_NONE;
+
+        struct circuit_entry *entry = &segment->map->circuits[index];
+        if (!mark_used(entry, &key, now_ns))
+            continue;
+        if (atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
+            write_texts(entry, &key);
+        return index;
+    }
+    return CIRCUIT_INDEX_NONE;
+}
+
+/* --- observers --- */
+
+uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct circuit_texts *texts)
+{
+    while (*cursor < SEGMENT_CIRCUITS) {
+        uint32_t index = (*cursor)++;
+
+        if (circuits_texts(segment, index, texts))
+            return index;
+    }
+    return CIRCUIT_INDEX_NONE;
+}
+
+/* The later one of two slots that are written in turn. */
+static bool read_later(const struct event_slot slots[2], struct event *event)
+{
+    struct event found[2];
+    uint64_t number[2];
+    bool stands[2];
+
+    for (unsigned int i = 0; i < 2; i++)
+        stands[i] = event_slot_read(&slots[i], &found[i], &number[i]);
+    if (!stands[0] && !stands[1])
+        return false;
+    /* The numbers are 32 bits that wrap. */
+    bool second = stands[1] && (!stands[0] || (int32_t)((uint32_t)number[1] - (uint32_t)number[0]) > 0);
+    *event = found[second];
+    return true;
+}
+
+bool circuits_last_failure(const struct segment *segment, uint32_t index, struct event *event)
+{
+    const struct circuit_entry *entry = circuits_entry(segment, index);
+
+    return entry != NULL && read_later(entry->failures, event);
+}
+
+bool circuits_last_transition(const struct segment *segment, uint32_t index, struct event *event)
+{
+    const struct circuit_entry *entry = circuits_entry(segment, index);
+
+    return entry != NULL && read_later(entry->transitions, event);
+}

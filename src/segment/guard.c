@@ -1,0 +1,252 @@
+/*
+ * guard.c - admission and settlement of an engine's calls: joins a circuit, the records of calls, the journal.
+ *
+ * The circuit decides and counts; the record makes sure that of all who see a call's end one reports it. An attempt that the
+ * mode of its target lets pass against the circuit's word bears a ticket that no circuit ever knew: whatever becomes of
+ * it is late.
+ */
+#include "segment/guard.h"
+
+#include <stdatomic.h>
+
+#include "segment/circuits.h"
+#include "segment/layout.h"
+#include "segment/overdue.h"
+#include "segment/report.h"
+#include "segment/settle.h"
+
+/* Generations have 46 bits at the most. */
+#define SHADOW_GENERATION UINT64_MAX
+/* A CAS of a call's state loses only to another step of the same call, of which there are few. */
+#define STEPS_MAX 16u
+
+static uint64_t due_after(uint64_t now_ns, uint64_t timeout_ns)
+{
+    return timeout_ns != 0 && timeout_ns < DUE_NEVER - now_ns ? now_ns + timeout_ns : DUE_NEVER;
+}
+
+/* --- admission --- */
+
+static enum admission pass_unguarded(struct segment *segment)
+{
+    if (segment->map != NULL)
+        atomic_fetch_add_explicit(&segment->map->unguarded, 1, memory_order_relaxed);
+    return ADMIT_PASS;
+}
+
+static enum admission refuse(const struct guard *guard, const struct attempt *attempt, enum admission admission,
+                             uint64_t now_ns)
+{
+    report_refusal(guard, attempt->circuit, admission, now_ns);
+    return admission;
+}
+
+/* Mode `open`: the circuit is not asked. */
+static enum admission refuse_always(const struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
+{
+    struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
+
+    if (circuit != NULL)
+        counters_add(&circuit->counters, attempt->shard, COUNT_REFUSED);
+    return refuse(guard, attempt, ADMIT_REFUSED_OPEN, now_ns);
+}
+
+/* The addresses of the destination, each made known to the circuit: a probe has to try them all before it fails. */
+static uint32_t address_mask(struct circuit *circuit, const struct attempt *attempt, int own)
+{
+    uint32_t mask = own >= 0 ? 1u << own : 0;
+    size_t count = attempt->siblings != NULL ? attempt->sibling_count : 0;
+
+    for (size_t i = 0; i < count && i < CIRCUIT_ADDRESSES; i++) {
+        int address = circuit_address_index(circuit, attempt->siblings[i]);
+
+        if (address >= 0)
+            mask |= 1u << address;
+    }
+    return mask;
+}
+
+static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                                  uint64_t now_ns, struct ticket *ticket)
+{
+    struct caller caller = guard_caller(guard, attempt->shard);
+    struct transitions transitions;
+    struct settings room;
+
+    caller.address = circuit_address_index(circuit, attempt->address_key);
+    /* While the circuit is closed nobody asks for them. */
+    if (!circuit_is_closed(circuit))
+        caller.addresses = address_mask(circuit, attempt, caller.address);
+
+    enum admission admission = circuit_admit(circuit, settings_in_force(attempt->target, &room), &caller, now_ns,
+                                             ticket, &transitions);
+    report_transitions(guard, attempt->circuit, &transitions, now_ns);
+    if (admission == ADMIT_PROBE && !ticket->joined)
+        report_probe(guard, attempt->circuit, now_ns);
+    if (admission == ADMIT_PASS || admission == ADMIT_PROBE)
+        return admission;
+
+    refuse(guard, attempt, admission, now_ns);
+    if (attempt->target->mode == MODE_ENFORCE)
+        return admission;
+    /* Counted as refused, for that is what it would have been, and as admitted, for it will have an outcome. */
+    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
+    *ticket = (struct ticket){.generation = SHADOW_GENERATION, .address = caller.address};
+    return ADMIT_PASS;
+}
+
+/* No record: nobody will see how it ends. Settled at once, so that a probe's permit is not lost and the sums stay right. */
+static enum admission pass_without_record(struct guard *guard, const struct attempt *attempt,
+                                          const struct ticket *ticket, uint64_t now_ns)
+{
+    struct call_view call = {.owner = guard->holder, .circuit = attempt->circuit, .ticket = *ticket};
+    struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
+
+    settle_call(guard, attempt->target, attempt->shard, &call, &ending, now_ns);
+    return pass_unguarded(guard->segment);
+}
+
+enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
+{
+    const struct target *target = attempt->target;
+    struct segment *segment = guard->segment;
+    struct circuit *circuit = circuits_at(segment, attempt->circuit);
+    struct ticket ticket;
+
+    *call = CALL_NONE;
+    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    if (target->mode == MODE_OPEN)
+        return refuse_always(guard, attempt, now_ns);
+    if (circuit == NULL)
+        return pass_unguarded(segment);
+
+    enum admission admission = ask_circuit(guard, attempt, circuit, now_ns, &ticket);
+    if (admission != ADMIT_PASS && admission != ADMIT_PROBE)
+        return admission;
+
+    *call = calls_claim(segment, guard->holder);
+    if (*call == CALL_NONE && overdue_sweep(guard, target, attempt->shard, now_ns))
+        *call = calls_claim(segment, guard->holder);
+    if (*call == CALL_NONE)
+        return pass_without_record(guard, attempt, &ticket, now_ns);
+
+    uint64_t due_ns = due_after(now_ns, target->connect_timeout_ns);
+    calls_begin(segment, *call, attempt->circuit, &ticket, now_ns, due_ns);
+    overdue_note(segment, attempt->circuit, due_ns);
+    return admission;
+}
+
+/* --- the call's life --- */
+
+/* The caller's own record; false for any other, for instance the parent's in a fork's child. */
+static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
+{
+    return calls_read(guard->segment, call, view) && view->owner == guard->holder;
+}
+
+static uint64_t due_in_phase(const struct target *target, enum phase phase, uint64_t now_ns)
+{
+    if (phase == PHASE_CONNECTED && target->rules.connect_is_success)
+        return DUE_NEVER;
+    return due_after(now_ns, phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
+}
+
+/* Brings a call at least to `phase`, and starts the wait of that phase. */
+static void advance(struct guard *guard, uint32_t call, const struct target *target, enum phase phase, uint64_t now_ns)
+{
+    struct call_view view;
+
+    for (unsigned int step = 0; step < STEPS_MAX; step++) {
+        if (!read_own(guard, call, &view) || !view.in_flight)
+            return;
+        /* Of two threads, the later phase is right; its times too, whoever of the two wrote last. */
+        enum phase next = view.phase > phase ? view.phase : phase;
+        bool moves = next != view.phase;
+        if (!moves && step == 0 && (phase < view.phase || phase == PHASE_CONNECTED || view.due_ns == DUE_NEVER))
+            return;
+
+        uint64_t due_ns = due_in_phase(target, next, now_ns);
+        calls_set_times(guard->segment, call, now_ns, due_ns);
+        if (moves && !calls_move(guard->segment, call, &view, next))
+            continue;
+        overdue_note(guard->segment, view.circuit, due_ns);
+        return;
+    }
+}
+
+void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns)
+{
+    advance(guard, call, target, PHASE_CONNECTED, now_ns);
+}
+
+void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns)
+{
+    advance(guard, call, target, PHASE_REQUESTED, now_ns);
+}
+
+enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
+{
+    struct call_view view;
+
+    *settled = !read_own(guard, call, &view) || !view.in_flight;
+    return *settled ? PHASE_ANSWERED : view.phase;
+}
+
+/* The real end of a call that was charged while it hung: it has its one outcome, so this is counted apart, once. */
+static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard, const struct call_view *view)
+{
+    struct circuit *circuit = circuits_at(guard->segment, view->circuit);
+
+    if (circuit != NULL && calls_settle(guard->segment, call, view, CALL_OVERDUE_ENDED))
+        counters_add(&circuit->counters, shard, COUNT_OVERDUE_ENDED);
+}
+
+struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
+                            struct observation *observation, uint64_t now_ns)
+{
+    const struct outcome nothing = {.verdict = VERDICT_NONE};
+    struct call_view view;
+
+    for (unsigned int step = 0; step < STEPS_MAX; step++) {
+        if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
+            return nothing;
+        const struct circuit *circuit = circuits_at(guard->segment, view.circuit);
+        if (circuit == NULL)
+            return nothing;
+
+        observation->phase = view.phase;
+        observation->other_answered = circuit_other_answered(circuit, view.ticket.address);
+        struct outcome outcome = outcome_judge(observation, &target->rules);
+        if (outcome.verdict == VERDICT_NONE)
+            return nothing;
+        if (!view.in_flight) {
+            note_real_end(guard, call, shard, &view);
+            return nothing;
+        }
+        if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
+            continue;
+        struct ending ending = {.outcome = outcome,
+                                .at_ns = now_ns,
+                                .elapsed_ns = observation->waited_ns,
+                                .error = observation->seen == SEEN_ERROR ? observation->error : 0};
+        settle_call(guard, target, shard, &view, &ending, now_ns);
+        return outcome;
+    }
+    return nothing;
+}
+
+void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns)
+{
+    struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
+    struct call_view view;
+
+    for (unsigned int step = 0; step < STEPS_MAX && read_own(guard, call, &view); step++) {
+        if (view.in_flight) {
+            if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
+                continue;
+            settle_call(guard, target, shard, &view, &ending, now_ns);
+        }
+        calls_release(guard->segment, call, guard->holder);
+        return;
+    }
+}

@@ -1,0 +1,80 @@
+/*
+ * guard.h - the way from an engine to a circuit and back.
+ *
+ * An engine (the preload) asks guard_admit before each attempt, tells how the call goes on (guard_connected,
+ * guard_requested), and what it saw of the end (guard_settle). A call that hangs longer than its target allows is found by
+ * the next admission in any process, and charged. Whoever settles a call's record first reports its outcome: it is
+ * reported once. Async-signal-safe; nothing is held, nothing waits. System calls only where said. errno may change.
+ */
+#ifndef SOCKFUSE_SEGMENT_GUARD_H
+#define SOCKFUSE_SEGMENT_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "breaker/outcome.h"
+#include "policy/policy.h"
+#include "segment/calls.h"
+#include "segment/event.h"
+#include "segment/segment.h"
+
+/* One process's side of a segment. */
+struct guard {
+    struct segment *segment;
+    uint32_t holder;            /* from process_join */
+    uint32_t pid;
+    char program[PROGRAM_NAME_MAX];
+    char log[PATH_MAX];         /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
+    /*
+     * Asked before an overdue attempt of this very process is charged: does it still hang? (The kernel knows of a
+     * connection that the program has not asked about.) False: it does not, and guard_connected was told. NULL: it
+     * hangs. May make system calls.
+     */
+    bool (*still_hangs)(uint32_t call, enum phase phase, void *context);
+    void *context;
+    _Atomic uint64_t sweep_after_ns; /* private: when the dead owners' records are looked for again; start with 0 */
+};
+
+/* An attempt, as the engine sees it. */
+struct attempt {
+    const struct target *target;
+    uint32_t circuit;               /* from circuits_find */
+    uint64_t address_key;           /* endpoint_hash of where it goes */
+    const uint64_t *siblings;       /* the same of all addresses that the destination's name has here; may be NULL */
+    size_t sibling_count;
+    unsigned int shard;
+};
+
+/*
+ * May this attempt go? First charges what is overdue. ADMIT_PASS and ADMIT_PROBE take a record: `*call`, or CALL_NONE when
+ * the table is full (then the attempt passes unguarded, and is counted). The mode of the target is obeyed: observe and
+ * closed never refuse, open always does. No system call unless somebody else's lease or an overdue call stands in the way,
+ * the table of calls is full, or a transition goes to the log.
+ */
+enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);
+
+/* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
+void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
+/*
+ * (More of) a request was sent on an established connection; the wait for the answer begins anew. On a settled call it
+ * does nothing.
+ */
+void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
+
+/*
+ * Judges what was seen and settles the call if that ends it: outcome, journal, log. `observation.phase` and
+ * `other_answered` are filled here. Returns the outcome; VERDICT_NONE if nothing was decided, or if the call had been
+ * settled before (answered; or charged as overdue: then its real end is counted apart, see COUNT_OVERDUE_ENDED).
+ */
+struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
+                            struct observation *observation, uint64_t now_ns);
+
+/* The present phase of a call; PHASE_ANSWERED also for one that an overdue charge has settled (`*settled` tells). */
+enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled);
+
+/* The connection is over: its record goes back. A call that is still unsettled then is neutral, unknown. */
+void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns);
+
+#endif

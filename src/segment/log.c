@@ -1,0 +1,74 @@
+/*
+ * log.c - appends one line to the log.
+ *
+ * A pipe without a reader answers a write with SIGPIPE, and a file at its size limit with SIGXFSZ: both would kill a host
+ * that never asked for a log. They are blocked around the write; one that came of it is taken away again.
+ */
+#include "segment/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INTERRUPTIONS_MAX 16
+
+static void write_once(int descriptor, const char *line, size_t length)
+{
+    for (int i = 0; i < INTERRUPTIONS_MAX && write(descriptor, line, length) < 0 && errno == EINTR; i++) {
+    }
+}
+
+/* Takes away `number` if it is pending now and was not before. Both are thread-directed, so it is this thread's own. */
+static void forget_signal(int number, const sigset_t *before)
+{
+    static const struct timespec at_once;
+    sigset_t now, one;
+
+    if (sigismember(before, number) || sigpending(&now) != 0 || !sigismember(&now, number))
+        return;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    for (int i = 0; i < INTERRUPTIONS_MAX && sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR; i++) {
+    }
+}
+
+static void write_without_signal(int descriptor, const char *line, size_t length)
+{
+    sigset_t ours, mask, before;
+
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE);
+    sigaddset(&ours, SIGXFSZ);
+    if (pthread_sigmask(SIG_BLOCK, &ours, &mask) != 0)
+        return;
+    sigpending(&before);
+    write_once(descriptor, line, length);
+    forget_signal(SIGPIPE, &before);
+    forget_signal(SIGXFSZ, &before);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+void log_append(const char *file, const char *line, size_t length)
+{
+    int cancelling;
+
+    if (file[0] == '\0' || length == 0)
+        return;
+    /* open, write and close are cancellation points; not every call that we are in is one for the host. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    if (strcmp(file, "stderr") == 0) {
+        write_without_signal(STDERR_FILENO, line, length);
+    } else {
+        /* O_NONBLOCK: a FIFO that nobody reads must not hold up the host; regular files do not mind. */
+        int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+        if (descriptor >= 0) {
+            write_without_signal(descriptor, line, length);
+            close(descriptor);
+        }
+    }
+    pthread_setcancelstate(cancelling, &cancelling);
+}

@@ -1,0 +1,15 @@
+/*
+ * log.h - SOCKFUSE_LOG: one line at the end of a file.
+ *
+ * Inside somebody else's process: never waits for a reader, never raises a signal in the host, is no cancellation point,
+ * keeps no descriptor. A line that can't be written is lost. Async-signal-safe; a handful of system calls.
+ */
+#ifndef SOCKFUSE_SEGMENT_LOG_H
+#define SOCKFUSE_SEGMENT_LOG_H
+
+#include <stddef.h>
+
+/* Appends the line with one write(2) to the file, made if it is missing (0600); "stderr": descriptor 2; "": nowhere. */
+void log_append(const char *file, const char *line, size_t length);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * report.c - builds events and puts them where they belong.
+ *
+ * Whoever opens a circuit re-arms the note of its first refusal after the opening stands in the journal, so that the two
+ * have that order there.
+ */
+#include "segment/report.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "segment/circuits.h"
+#include "segment/clock.h"
+#include "segment/journal.h"
+#include "segment/layout.h"
+#include "segment/log.h"
+#include "segment/process.h"
+
+#define ELAPSED_MS_MAX UINT32_MAX
+
+static void copy_text(char *copy, const char *text, size_t size)
+{
+    size_t length = strnlen(text, size - 1);
+
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+}
+
+/* An event of this process. All bytes are set: it goes into shared memory as it is. */
+static void start_event(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                        uint64_t now_ns)
+{
+    struct circuit_texts texts;
+
+    memset(event, 0, sizeof *event);
+    event->type = (uint8_t)type;
+    event->time_ns = clock_wall_ns();
+    event->mono_ns = now_ns;
+    event->pid = guard->pid;
+    copy_text(event->program, guard->program, sizeof event->program);
+    circuits_texts(guard->segment, circuit, &texts);
+    copy_text(event->target, texts.target, sizeof event->target);
+    copy_text(event->destination, texts.destination, sizeof event->destination);
+}
+
+/* Keeps an event in one of a circuit's two slots of its kind, in turn: one of them always stands. */
+static void freeze(struct event_slot slots[2], _Atomic uint32_t *writes, const struct event *event)
+{
+    uint32_t number = atomic_fetch_add_explicit(writes, 1, memory_order_relaxed);
+
+    event_slot_write(&slots[number % 2], number, event);
+}
+
+static enum event_type transition_event(enum circuit_state to)
+{
+    switch (to) {
+    case CIRCUIT_OPEN:
+        return EVENT_OPEN;
+    case CIRCUIT_HALF_OPEN:
+        return EVENT_HALF_OPEN;
+    case CIRCUIT_CLOSED:
+        break;
+    }
+    return EVENT_CLOSE;
+}
+
+static void report_transition(const struct guard *guard, uint32_t circuit, const struct transition *transition,
+                              uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct event event;
+    char line[EVENT_JSON_MAX];
+
+    start_event(&event, guard, circuit, transition_event(transition->to), now_ns);
+    event.from = (uint8_t)transition->from;
+    event.to = (uint8_t)transition->to;
+    event.reason = (uint8_t)transition->reason;
+    event.failures = transition->failures;
+    event.pause_ns = transition->pause_ns;
+    event.refused = transition->refused;
+    journal_append(guard->segment, &event);
+    if (entry != NULL) {
+        freeze(entry->transitions, &entry->transition_writes, &event);
+        if (transition->to == CIRCUIT_OPEN)
+            /* Release: a refusal that finds the note armed is journalled behind the opening. */
+            atomic_store_explicit(&entry->refusal_noted, 0, memory_order_release);
+    }
+    if (guard->log[0] != '\0')
+        log_append(guard->log, line, event_json(&event, line, sizeof line));
+}
+
+void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
+                        uint64_t now_ns)
+{
+    for (unsigned int i = 0; i < transitions->count && i < TRANSITIONS_MAX; i++)
+        report_transition(guard, circuit, &transitions->at[i], now_ns);
+}
+
+void report_failure(const struct guard *guard, uint32_t circuit, const struct failure *failure, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    uint64_t elapsed_ms = failure->elapsed_ns / NS_PER_MS;
+    struct process_view owner;
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_FAILURE, now_ns);
+    event.kind = (uint8_t)failure->kind;
+    event.error = failure->error;
+    event.elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
+    event.overdue = failure->overdue;
+    event.late = failure->late;
+    if (failure->owner != guard->holder) {
+        bool known = process_describe(guard->segment, failure->owner, &owner);
+
+        event.pid = known ? owner.pid : 0;
+        copy_text(event.program, known ? owner.program : "", sizeof event.program);
+    }
+    journal_append(guard->segment, &event);
+    if (entry != NULL && !failure->late)
+        freeze(entry->failures, &entry->failure_writes, &event);
+}
+
+void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_PROBE, now_ns);
+    journal_append(guard->segment, &event);
+}
+
+void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    uint64_t armed = 0;
+    struct event event;
+
+    /* Refusals are many: a load is all that they cost. The CAS lets one of them write. Acquire: see report_transition. */
+    if (entry == NULL || atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) != 0 ||
+        !atomic_compare_exchange_strong_explicit(&entry->refusal_noted, &armed, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return;
+    start_event(&event, guard, circuit, EVENT_REFUSED, now_ns);
+    event.reason = (uint8_t)admission;
+    journal_append(guard->segment, &event);
+}

@@ -1,0 +1,37 @@
+/*
+ * report.h - what a guarded call leaves behind for people: events in the journal, frozen evidence, lines in the log.
+ *
+ * Called by the one who made the transition or settled the call, so each is reported once. Private to src/segment.
+ * Async-signal-safe; system calls only for the log.
+ */
+#ifndef SOCKFUSE_SEGMENT_REPORT_H
+#define SOCKFUSE_SEGMENT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "segment/guard.h"
+
+/* Each transition: journal, the circuit's frozen evidence, log. */
+void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
+                        uint64_t now_ns);
+
+struct failure {
+    enum failure_kind kind;
+    int error;
+    uint64_t elapsed_ns;
+    uint32_t owner; /* whose call it was */
+    bool overdue;   /* found while it still hung */
+    bool late;      /* it did not count for the state: then it does not replace the frozen evidence */
+};
+/* A failed call: journal, and the circuit's frozen evidence. */
+void report_failure(const struct guard *guard, uint32_t circuit, const struct failure *failure, uint64_t now_ns);
+
+/* A call was admitted as a probe: journal. */
+void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);
+
+/* A call was refused, or would have been: the first one after an opening goes to the journal. */
+void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns);
+
+#endif

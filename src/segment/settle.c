@@ -1,0 +1,72 @@
+/*
+ * settle.c - one outcome's way to the circuit.
+ */
+#include "segment/settle.h"
+
+#include "segment/circuits.h"
+#include "segment/process.h"
+#include "segment/report.h"
+
+const struct settings *settings_in_force(const struct target *target, struct settings *room)
+{
+    if (target->mode != MODE_CLOSED)
+        return &target->breaker;
+    *room = target->breaker;
+    room->failure_threshold = 0;
+    return room;
+}
+
+static bool holder_alive(uint32_t holder, void *context)
+{
+    return process_alive(context, holder);
+}
+
+struct caller guard_caller(const struct guard *guard, unsigned int shard)
+{
+    return (struct caller){
+        .holder = guard->holder,
+        .shard = shard,
+        .address = ADDRESS_NONE,
+        .alive = holder_alive,
+        .context = guard->segment,
+    };
+}
+
+/* After other_answered was asked for the judgement, so that this failure is not its own excuse. */
+static void note_address(struct circuit *circuit, int address, struct outcome outcome)
+{
+    if (outcome.verdict == VERDICT_SUCCESS || outcome.verdict == VERDICT_BUSINESS)
+        circuit_address_answered(circuit, address);
+    else if (outcome.kind != FAILURE_NONE)
+        circuit_address_failed(circuit, address);
+}
+
+void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
+                 const struct call_view *call, const struct ending *ending, uint64_t now_ns)
+{
+    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+    struct caller caller = guard_caller(guard, shard);
+    struct transitions transitions;
+    struct settings room;
+
+    if (circuit == NULL) /* corrupt: there is nobody to tell */
+        return;
+    note_address(circuit, call->ticket.address, ending->outcome);
+    caller.address = call->ticket.address;
+    enum settlement settlement = circuit_settle(circuit, settings_in_force(target, &room), &caller, &call->ticket,
+                                                ending->outcome, ending->at_ns, &transitions);
+    if (ending->overdue)
+        counters_add(&circuit->counters, shard, COUNT_OVERDUE);
+    if (ending->outcome.verdict == VERDICT_FAILURE)
+        report_failure(guard, call->circuit,
+                       &(struct failure){
+                           .kind = ending->outcome.kind,
+                           .error = ending->error,
+                           .elapsed_ns = ending->elapsed_ns,
+                           .owner = call->owner,
+                           .overdue = ending->overdue,
+                           .late = settlement == SETTLED_LATE,
+                       },
+                       now_ns);
+    report_transitions(guard, call->circuit, &transitions, now_ns);
+}

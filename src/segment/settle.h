@@ -1,0 +1,35 @@
+/*
+ * settle.h - brings one call's outcome to its circuit, and what follows from it to where it belongs.
+ *
+ * Called by the one who won the settling of the call's record, or has a ticket that has no record. Private to src/segment.
+ * Async-signal-safe; system calls only for the log.
+ */
+#ifndef SOCKFUSE_SEGMENT_SETTLE_H
+#define SOCKFUSE_SEGMENT_SETTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "segment/calls.h"
+#include "segment/guard.h"
+
+/* How a call ended. */
+struct ending {
+    struct outcome outcome;
+    uint64_t at_ns;      /* circuits' clock */
+    uint64_t elapsed_ns; /* how long it had taken */
+    int error;           /* errno, or 0 */
+    bool overdue;        /* it still hangs */
+};
+
+/* The settings a circuit of this target goes by: mode `closed` never opens one. `room` is where changed ones are kept. */
+const struct settings *settings_in_force(const struct target *target, struct settings *room);
+
+/* Who asks, for the circuit. */
+struct caller guard_caller(const struct guard *guard, unsigned int shard);
+
+/* Tells the addresses, the circuit, the journal and the log. The call's owner and ticket are read from `call`. */
+void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
+                 const struct call_view *call, const struct ending *ending, uint64_t now_ns);
+
+#endif
