@@ -1,3 +1,8 @@
+/*
+ * endpoint.c - addresses and paths, from what connect was given and from text, and back to text.
+ *
+ * See endpoint.h. No libc function that may lock or allocate is called here.
+ */
 #include "policy/endpoint.h"
 
 #include <arpa/inet.h>

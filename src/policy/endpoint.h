@@ -1,8 +1,8 @@
 /*
  * endpoint.h - where a connect goes: an IPv4 or IPv6 address with a port, or the path of a UNIX socket.
  *
- * A value in one canonical form: an IPv4-mapped IPv6 address is stored as IPv4. Used inside connect(), so everything here is
- * async-signal-safe and allocates nothing.
+ * A value in one canonical form: an IPv4-mapped IPv6 address is stored as IPv4. Used inside connect(), so
+ * everything here is async-signal-safe and allocates nothing.
  */
 #ifndef SOCKFUSE_POLICY_ENDPOINT_H
 #define SOCKFUSE_POLICY_ENDPOINT_H

@@ -1,0 +1,70 @@
+/*
+ * describe.c - a target written back as a file would have it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "policy/keys.h"
+
+static const char *origin_of(const struct target *target, enum key_index key)
+{
+    if ((target->keys_overridden & key_bit(key)) != 0)
+        return "-o";
+    if ((target->keys_set & key_bit(key)) != 0)
+        return "section";
+    if ((target->keys_defaulted & key_bit(key)) != 0)
+        return "[defaults]";
+    return key == KEY_MATCH ? "the name" : "built in";
+}
+
+/* A `#` would begin a comment, and a blank that has no backslash (of -t) another pattern. */
+static void write_pattern(FILE *stream, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '#' || *text == ' ' || *text == '\t')
+            fputc('\\', stream);
+        else if (*text == '\\' && text[1] != '\0' && text[1] != '#')
+            fputc(*text++, stream);
+        fputc(*text, stream);
+    }
+}
+
+static char *patterns_text(const struct target *target)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL)
+        return NULL;
+    for (size_t i = 0; i < target->pattern_count; i++) {
+        if (i > 0)
+            fputc(' ', stream);
+        write_pattern(stream, target->patterns[i].text);
+    }
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+void policy_describe(const struct target *target,
+                     void (*line)(const char *key, const char *value, const char *origin, void *context), void *context)
+{
+    for (unsigned int index = 0; index < KEYS; index++) {
+        const enum key_index key = (enum key_index)index;
+        char value[VALUE_TEXT_MAX];
+        if (key == KEY_MATCH) {
+            char *patterns = patterns_text(target);
+            line(key_table[key].name, patterns != NULL ? patterns : "", origin_of(target, key), context);
+            free(patterns);
+        } else if (key_table[key].rule.type != VALUE_LATER) {
+            key_format(key, target, value, sizeof value);
+            line(key_table[key].name, value, origin_of(target, key), context);
+        }
+    }
+}
+
+const char *target_mode_name(enum target_mode mode)
+{
+    return choice_name(key_table[KEY_MODE].rule.choices, mode);
+}

@@ -1,0 +1,365 @@
+/*
+ * draft.c - reads sections and keys out of a policy's bytes, with the right line numbers. See draft.h.
+ */
+#define _GNU_SOURCE /* memmem */
+
+#include "policy/draft.h"
+
+#include <bsd/libutil.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "policy/distance.h"
+#include "policy/problem.h"
+
+#define BLANKS " \t\r\v\f"
+#define DEFAULTS "defaults"
+
+/* Where the reader is: in which logical line of the source, and in which section. */
+struct reader {
+    struct draft *draft;
+    struct policy_problems *problems;
+    const char *raw, *raw_end, *source_end; /* the physical lines of the present logical one */
+    unsigned int line;                      /* the number of the first of them */
+    unsigned int last_line;
+    struct section *section; /* NULL before the first */
+    unsigned int defaults_line;
+};
+
+/* Cuts the blanks off both ends, in place. */
+static char *trim(char *text)
+{
+    text += strspn(text, BLANKS);
+    size_t length = strlen(text);
+    while (length > 0 && strchr(BLANKS, text[length - 1]) != NULL)
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+static void out_of_memory(struct reader *reader)
+{
+    problem_error(reader->problems, reader->line, "out of memory");
+}
+
+/* --- sections --- */
+
+/* What is wrong with the header of a section, or NULL. `header` begins with '['. */
+static const char *header_complaint(const char *header)
+{
+    const size_t length = strlen(header);
+    if (strchr(header, ']') == NULL)
+        return "the section's `]` is missing";
+    if (header[length - 1] != ']') {
+        return strchr(strchr(header, ']'), ':') != NULL
+                   ? "text behind the section's `]`; an IPv6 address keeps its own brackets, as in `[[::1]:443]`"
+                   : "text behind the section's `]`";
+    }
+    if (length - 2 >= TARGET_NAME_MAX)
+        return "the section's name has more than 127 bytes: give it a short name and a `match`";
+    for (const char *at = header; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return "the section's name has a control character in it";
+    }
+    return NULL;
+}
+
+static void name_section(struct reader *reader, struct section *section, char *header)
+{
+    const char *complaint = header_complaint(header);
+    section->is_bad = true;
+    if (complaint != NULL) {
+        problem_error(reader->problems, reader->line, "`%.100s`: %s", header, complaint);
+        return;
+    }
+    header[strlen(header) - 1] = '\0';
+    const char *name = trim(header + 1);
+    if (name[0] == '\0') {
+        problem_error(reader->problems, reader->line,
+                      "the section has no name; expected `[TARGET]` or `[" DEFAULTS "]`");
+        return;
+    }
+    if (strcmp(name, DEFAULTS) == 0) {
+        section->is_defaults = true;
+        if (reader->defaults_line != 0) {
+            problem_error(reader->problems, reader->line, "`[" DEFAULTS "]` again: the first stands in line %u",
+                          reader->defaults_line);
+            return;
+        }
+        reader->defaults_line = reader->line;
+    } else if (strcasecmp(name, DEFAULTS) == 0) {
+        problem_error(reader->problems, reader->line, "`[%s]` is no target's name; did you mean `[" DEFAULTS "]`?",
+                      name);
+        return;
+    }
+    snprintf(section->name, sizeof section->name, "%s", name);
+    section->is_bad = false;
+}
+
+static void read_section(struct reader *reader, char *header)
+{
+    struct draft *draft = reader->draft;
+    struct section *sections = array_grow(draft->sections, draft->section_count, sizeof *sections);
+    if (sections == NULL) {
+        out_of_memory(reader);
+        return;
+    }
+    draft->sections = sections;
+    reader->section = &sections[draft->section_count++];
+    *reader->section = (struct section){.line = reader->line, .first = draft->entry_count};
+    name_section(reader, reader->section, header);
+}
+
+static int by_name_then_line(const void *a, const void *b)
+{
+    const struct section *const *left = a, *const *right = b;
+    const int order = strcmp((*left)->name, (*right)->name);
+    return order != 0 ? order : ((*left)->line > (*right)->line) - ((*left)->line < (*right)->line);
+}
+
+/* By sorting: with a comparison of each with each, ten thousand sections would take a second. */
+static void find_sections_twice(struct reader *reader)
+{
+    const size_t count = reader->draft->section_count;
+    const struct section **sorted = reallocarray(NULL, count + 1, sizeof *sorted);
+    if (sorted == NULL) {
+        out_of_memory(reader);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &reader->draft->sections[i];
+    qsort(sorted, count, sizeof *sorted, by_name_then_line);
+    const struct section *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (sorted[i]->is_bad || sorted[i]->is_defaults)
+            continue;
+        if (first != NULL && strcmp(first->name, sorted[i]->name) == 0)
+            problem_error(reader->problems, sorted[i]->line, "section `[%s]` again: the first stands in line %u",
+                          first->name, first->line);
+        else
+            first = sorted[i];
+    }
+    free(sorted);
+}
+
+/* --- keys --- */
+
+static void complain_of_unknown_key(struct reader *reader, const char *name)
+{
+    unsigned int distance;
+    const char *nearest = key_nearest(name, &distance);
+    if (word_is_near(name, distance))
+        problem_error(reader->problems, reader->line, "unknown key `%.80s`; did you mean `%s`?", name, nearest);
+    else
+        problem_error(reader->problems, reader->line, "unknown key `%.80s`; the nearest known key is `%s`", name,
+                      nearest);
+}
+
+static void complain_of_key_twice(struct reader *reader, enum key_index key, const char *name)
+{
+    const struct section *section = reader->section;
+    unsigned int line = 0;
+    for (size_t i = section->first; i < section->first + section->count && line == 0; i++) {
+        if (reader->draft->entries[i].key == key)
+            line = reader->draft->entries[i].line;
+    }
+    const char *hint = key == KEY_MATCH ? "; one `match` takes many patterns, separated by blanks, and a `\\` at a "
+                                          "line's end continues it"
+                                        : "";
+    if (strcmp(name, key_table[key].name) == 0)
+        problem_error(reader->problems, reader->line, "key `%s` again: the section has it in line %u%s", name, line,
+                      hint);
+    else
+        problem_error(reader->problems, reader->line,
+                      "key `%s` (another name of `%s`) again: the section has it in line %u", name, key_table[key].name,
+                      line);
+}
+
+/* Which key `name` is in this place; KEYS if it can't stand here, and then that has been said. */
+static enum key_index check_key(struct reader *reader, const char *name)
+{
+    const enum key_index key = key_named(name);
+    if (reader->section == NULL)
+        problem_error(reader->problems, reader->line,
+                      "key `%.80s` stands before the first section; put `[" DEFAULTS "]` or `[TARGET]` above it", name);
+    else if (key == KEYS)
+        complain_of_unknown_key(reader, name);
+    else if (key_table[key].rule.type == VALUE_LATER)
+        problem_error(reader->problems, reader->line, "key `%s` is not supported by this version", name);
+    else if (key == KEY_MATCH && reader->section->is_defaults)
+        problem_error(reader->problems, reader->line,
+                      "`match` can't stand in `[" DEFAULTS "]`: each target has its own");
+    else if ((reader->section->keys & key_bit(key)) != 0)
+        complain_of_key_twice(reader, key, name);
+    else
+        return key;
+    return KEYS;
+}
+
+static bool ends_with_backslash(const char *text)
+{
+    size_t length = strlen(text), backslashes = 0;
+    while (length > backslashes && text[length - 1 - backslashes] == '\\')
+        backslashes++;
+    return backslashes % 2 == 1;
+}
+
+/* Takes the logical line over if it returns true. */
+static bool read_key(struct reader *reader, char *logical, char *text)
+{
+    char *equals = strchr(text, '=');
+    if (equals == NULL) {
+        const size_t word = strcspn(text, BLANKS ":");
+        char *value = text + word + strspn(text + word, BLANKS ":");
+        char name[DISTANCE_WORD_MAX + 1];
+        snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : sizeof name), text);
+        if (key_named(name) != KEYS && *value != '\0')
+            problem_error(reader->problems, reader->line, "`%.80s` has no `=`: write `%s = %.80s`", text, name, value);
+        else
+            problem_error(reader->problems, reader->line, "`%.80s`: expected `KEY = VALUE` or `[TARGET]`", text);
+        return false;
+    }
+    *equals = '\0';
+    const char *name = trim(text);
+    char *value = trim(equals + 1);
+    if (name[0] == '\0') {
+        problem_error(reader->problems, reader->line, "the key is missing before the `=`; expected `KEY = VALUE`");
+        return false;
+    }
+    const enum key_index key = check_key(reader, name);
+    if (key == KEYS)
+        return false;
+    reader->section->keys |= key_bit(key);
+    if (value[0] == '\0' || ends_with_backslash(value)) {
+        problem_error(reader->problems, reader->line,
+                      value[0] == '\0' ? "key `%s` has no value"
+                                       : "key `%s`: a `\\` continues a line only as its very last character",
+                      name);
+        return false;
+    }
+    struct draft *draft = reader->draft;
+    struct entry *entries = array_grow(draft->entries, draft->entry_count, sizeof *entries);
+    if (entries == NULL) {
+        out_of_memory(reader);
+        return false;
+    }
+    draft->entries = entries;
+    entries[draft->entry_count++] = (struct entry){.key = key,
+                                                   .line = reader->line,
+                                                   .logical = logical,
+                                                   .value = value,
+                                                   .raw = reader->raw,
+                                                   .raw_length = (size_t)(reader->raw_end - reader->raw)};
+    reader->section->count++;
+    return true;
+}
+
+/* --- lines --- */
+
+static const char *next_line(const char *at, const char *end)
+{
+    const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    return newline != NULL ? newline + 1 : end;
+}
+
+/*
+ * fparseln counts lines but does not say with which one the logical line began: lines that are all comment and come
+ * before it have been skipped, so they are here too.
+ */
+static void locate(struct reader *reader, size_t lines_read)
+{
+    reader->line = reader->last_line + 1;
+    reader->raw = reader->raw_end;
+    while (reader->line < lines_read && reader->raw < reader->source_end && *reader->raw == '#') {
+        reader->raw = next_line(reader->raw, reader->source_end);
+        reader->line++;
+    }
+    reader->raw_end = reader->raw;
+    for (size_t line = reader->line; line <= lines_read; line++)
+        reader->raw_end = next_line(reader->raw_end, reader->source_end);
+    reader->last_line = (unsigned int)lines_read;
+}
+
+static bool read_line(struct reader *reader, char *logical, size_t length)
+{
+    if (memchr(logical, '\0', length) != NULL) {
+        problem_error(reader->problems, reader->line, "a zero byte: a policy is a text file (UTF-8, not UTF-16)");
+        return false;
+    }
+    char *text = trim(logical);
+    if (text[0] == '\0')
+        return false;
+    if (text[0] != '[')
+        return read_key(reader, logical, text);
+    read_section(reader, text);
+    return false;
+}
+
+/* Backslashes stay as they are, for the globs of socket paths; only `\#` becomes `#` here. */
+static void read_lines(struct reader *reader, FILE *stream)
+{
+    const char delimiters[3] = {'\\', '\\', '#'};
+    size_t lines_read = 0, length;
+    char *logical;
+    for (;;) {
+        errno = 0;
+        logical = fparseln(stream, &length, &lines_read, delimiters, FPARSELN_UNESCCOMM);
+        if (logical == NULL)
+            break;
+        locate(reader, lines_read);
+        if (!read_line(reader, logical, length))
+            free(logical);
+    }
+    if (errno == ENOMEM) /* else it would be a policy without its end */
+        out_of_memory(reader);
+}
+
+void draft_read(struct draft *draft, const struct source *source, struct policy_problems *problems)
+{
+    struct reader reader = {
+        .draft = draft, .problems = problems, .raw_end = source->text, .source_end = source->text + source->length};
+    *draft = (struct draft){0};
+    if (source->length == 0)
+        return;
+    FILE *stream = fmemopen(source->text, source->length, "r");
+    if (stream == NULL) {
+        out_of_memory(&reader);
+        return;
+    }
+    read_lines(&reader, stream);
+    fclose(stream);
+    find_sections_twice(&reader);
+}
+
+void draft_free(struct draft *draft)
+{
+    for (size_t i = 0; i < draft->entry_count; i++)
+        free(draft->entries[i].logical);
+    free(draft->entries);
+    free(draft->sections);
+    *draft = (struct draft){0};
+}
+
+static bool is_boundary(const char *at, const char *start, const char *end)
+{
+    return at < start || at >= end || strchr(BLANKS "=\n\\#", *at) != NULL;
+}
+
+unsigned int entry_word_line(const struct entry *entry, const char *word)
+{
+    const char *at = entry->raw, *end = entry->raw + entry->raw_length;
+    const size_t length = strlen(word);
+    unsigned int line = entry->line;
+    const char *found;
+    while ((found = memmem(at, (size_t)(end - at), word, length)) != NULL) {
+        for (const char *newline; (newline = memchr(at, '\n', (size_t)(found - at))) != NULL; at = newline + 1)
+            line++;
+        if (is_boundary(found - 1, entry->raw, end) && is_boundary(found + length, entry->raw, end))
+            return line;
+        at = found + 1;
+    }
+    return entry->line; /* it was written with an escape */
+}

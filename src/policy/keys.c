@@ -1,0 +1,205 @@
+/*
+ * keys.c - the table of keys. See keys.h.
+ */
+#include "policy/keys.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "policy/distance.h"
+
+#define MICROSECOND UINT64_C(1000)
+#define MILLISECOND (1000 * MICROSECOND)
+#define SECOND (1000 * MILLISECOND)
+#define DAY (86400 * SECOND)
+/* A pause with its jitter stays far below the 2^56 ns that a circuit's word can hold. */
+#define DURATION_MAX (30 * DAY)
+/* Below this, a program's own closing after its last words would look like giving up. */
+#define ABANDON_AFTER_MIN (50 * MILLISECOND)
+#define PERMILLE 1000u
+
+static const struct choice circuits[] = {
+    {"destination", CIRCUIT_BY_DESTINATION}, {"address", CIRCUIT_BY_ADDRESS}, {"target", CIRCUIT_BY_TARGET}, {NULL, 0}};
+static const struct choice modes[] = {{"enforce", MODE_ENFORCE}, {"observe", MODE_OBSERVE}, {"off", MODE_OFF},
+                                      {"open", MODE_OPEN},       {"closed", MODE_CLOSED},   {NULL, 0}};
+static const struct choice scopes[] = {{"host", SCOPE_HOST}, {"process", SCOPE_PROCESS}, {NULL, 0}};
+static const struct choice successes[] = {{"answer", false}, {"connect", true}, {NULL, 0}};
+/*
+ * What connect(2) may answer without surprising a program; EACCES and EPERM are what a firewall's refusal looks
+ * like.
+ */
+static const struct choice refusals[] = {{"ECONNREFUSED", ECONNREFUSED},
+                                         {"ETIMEDOUT", ETIMEDOUT},
+                                         {"EHOSTUNREACH", EHOSTUNREACH},
+                                         {"ENETUNREACH", ENETUNREACH},
+                                         {"ECONNRESET", ECONNRESET},
+                                         {"ECONNABORTED", ECONNABORTED},
+                                         {"EACCES", EACCES},
+                                         {"EPERM", EPERM},
+                                         {NULL, 0}};
+
+#define KINDS                                                                                                          \
+    (1u << FAILURE_CONNECT_TIMEOUT | 1u << FAILURE_RESPONSE_TIMEOUT | 1u << FAILURE_REFUSED | 1u << FAILURE_RESET |    \
+     1u << FAILURE_UNREACHABLE | 1u << FAILURE_EARLY_CLOSE)
+
+#define IN(member) .offset = offsetof(struct target, member), .size = sizeof(((struct target *)0)->member)
+#define COUNT(from, to) .rule = {.type = VALUE_COUNT, .minimum = from, .maximum = to}
+#define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = from, .maximum = DURATION_MAX}
+#define DURATION_OR_OFF .rule = {.type = VALUE_DURATION_OR_OFF, .minimum = MILLISECOND, .maximum = DURATION_MAX}
+#define PERCENT .rule = {.type = VALUE_PERCENT, .minimum = 0, .maximum = PERMILLE}
+#define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (to)*PERMILLE}
+#define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = list}
+#define FAILURE_MASK(mask) .rule = {.type = VALUE_FAILURE_KINDS, .maximum = mask}
+#define LATER .rule = {.type = VALUE_LATER}
+
+const struct key key_table[KEYS] = {
+    [KEY_MATCH] = {"match", .rule = {.type = VALUE_PATTERNS}},
+    [KEY_CIRCUIT] = {"circuit", CHOICE(circuits), .built_in = "destination", IN(circuit)},
+    [KEY_MODE] = {"mode", CHOICE(modes), .built_in = "enforce", IN(mode)},
+    [KEY_FAILURE_THRESHOLD] = {"failure_threshold", COUNT(0, CIRCUIT_FAILURES_MAX), .built_in = "5",
+                               IN(breaker.failure_threshold)},
+    [KEY_WINDOW] = {"window", LATER},
+    [KEY_MINIMUM_CALLS] = {"minimum_calls", LATER},
+    [KEY_FAILURE_RATE] = {"failure_rate", LATER},
+    [KEY_SLOW_CALL] = {"slow_call", LATER},
+    [KEY_SLOW_CALL_RATE] = {"slow_call_rate", LATER},
+    [KEY_RESET_TIMEOUT] = {"reset_timeout",
+                           {"recovery_timeout", "open_duration"},
+                           DURATION(MILLISECOND),
+                           .built_in = "10s",
+                           IN(breaker.reset_timeout_ns)},
+    [KEY_RESET_TIMEOUT_MAX] = {"reset_timeout_max", DURATION(MILLISECOND), .built_in = "60s",
+                               IN(breaker.reset_timeout_max_ns)},
+    [KEY_BACKOFF_MULTIPLIER] = {"backoff_multiplier", FACTOR(100), .built_in = "2", IN(breaker.backoff_permille)},
+    [KEY_JITTER] = {"jitter", PERCENT, .built_in = "10%", IN(breaker.jitter_permille)},
+    [KEY_HALF_OPEN_MAX_CALLS] = {"half_open_max_calls", COUNT(1, CIRCUIT_LEASES), .built_in = "1",
+                                 IN(breaker.half_open_max_calls)},
+    [KEY_SUCCESS_THRESHOLD] = {"success_threshold", COUNT(1, CIRCUIT_SUCCESSES_MAX), .built_in = "1",
+                               IN(breaker.success_threshold)},
+    [KEY_PROBE_TIMEOUT] = {"probe_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(breaker.probe_timeout_ns)},
+    [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(connect_timeout_ns)},
+    [KEY_RESPONSE_TIMEOUT] = {"response_timeout", DURATION_OR_OFF, .built_in = "off", IN(response_timeout_ns)},
+    [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", LATER},
+    [KEY_ABANDON_AFTER] = {"abandon_after", DURATION(ABANDON_AFTER_MIN), .built_in = "300ms",
+                           IN(rules.abandon_after_ns)},
+    [KEY_SUCCESS] = {"success", CHOICE(successes), .built_in = "answer", IN(rules.connect_is_success)},
+    [KEY_FAILURES] = {"failures", FAILURE_MASK(KINDS), IN(rules.failure_mask),
+                      .built_in = "connect-timeout response-timeout refused reset unreachable early-close"},
+    [KEY_HTTP] = {"http", LATER},
+    [KEY_HTTP_FAILURES] = {"http_failures", LATER},
+    [KEY_RETRY_AFTER] = {"retry_after", LATER},
+    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", LATER},
+    [KEY_EXISTING] = {"existing", LATER},
+    [KEY_MAX_CONNECTIONS] = {"max_connections", LATER},
+    [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
+    [KEY_FALLBACK] = {"fallback", LATER},
+    [KEY_RECORD] = {"record", LATER},
+    [KEY_SCOPE] = {"scope", CHOICE(scopes), .built_in = "host", IN(scope)},
+    [KEY_INJECT] = {"inject", LATER},
+    [KEY_INJECT_SEED] = {"inject_seed", LATER},
+};
+
+_Static_assert(KEYS <= 64, "target.keys_set has a bit for each key");
+
+enum key_index key_named(const char *name)
+{
+    for (unsigned int index = 0; index < KEYS; index++) {
+        const struct key *key = &key_table[index];
+        if (strcmp(key->name, name) == 0)
+            return (enum key_index)index;
+        for (unsigned int i = 0; i < KEY_ALIASES_MAX && key->aliases[i] != NULL; i++) {
+            if (strcmp(key->aliases[i], name) == 0)
+                return (enum key_index)index;
+        }
+    }
+    return KEYS;
+}
+
+const char *key_nearest(const char *name, unsigned int *distance)
+{
+    const char *nearest = key_table[0].name;
+    *distance = word_distance(name, nearest);
+    for (unsigned int index = 0; index < KEYS; index++) {
+        const char *const candidates[] = {key_table[index].name, key_table[index].aliases[0],
+                                          key_table[index].aliases[1]};
+        for (unsigned int i = 0; i < 1 + KEY_ALIASES_MAX && candidates[i] != NULL; i++) {
+            const unsigned int far = word_distance(name, candidates[i]);
+            if (far < *distance) {
+                *distance = far;
+                nearest = candidates[i];
+            }
+        }
+    }
+    return nearest;
+}
+
+/* The members of struct target are of several widths; values travel as 64 bits. */
+static void store(const struct key *key, struct target *target, uint64_t value)
+{
+    void *at = (char *)target + key->offset;
+    const uint32_t narrow = (uint32_t)value;
+    const bool flag = value != 0;
+    switch (key->size) {
+    case sizeof value:
+        memcpy(at, &value, sizeof value);
+        break;
+    case sizeof narrow:
+        memcpy(at, &narrow, sizeof narrow);
+        break;
+    case sizeof flag:
+        memcpy(at, &flag, sizeof flag);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t fetch(const struct key *key, const struct target *target)
+{
+    const void *at = (const char *)target + key->offset;
+    uint64_t value = 0;
+    uint32_t narrow = 0;
+    bool flag = false;
+    switch (key->size) {
+    case sizeof value:
+        memcpy(&value, at, sizeof value);
+        return value;
+    case sizeof narrow:
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    case sizeof flag:
+        memcpy(&flag, at, sizeof flag);
+        return flag;
+    default:
+        return 0;
+    }
+}
+
+bool key_set(enum key_index index, struct target *target, const char *text, char *why, size_t why_size)
+{
+    uint64_t value;
+    if (!value_parse(&key_table[index].rule, text, &value, why, why_size))
+        return false;
+    store(&key_table[index], target, value);
+    return true;
+}
+
+void key_copy(enum key_index index, struct target *to, const struct target *from)
+{
+    store(&key_table[index], to, fetch(&key_table[index], from));
+}
+
+void key_format(enum key_index index, const struct target *target, char *text, size_t size)
+{
+    value_format(&key_table[index].rule, fetch(&key_table[index], target), text, size);
+}
+
+void target_set_built_in(struct target *target)
+{
+    char why[VALUE_TEXT_MAX]; /* the table's own values are good: a test reads each */
+    memset(target, 0, sizeof *target);
+    for (unsigned int index = 0; index < KEYS; index++) {
+        if (key_table[index].built_in != NULL)
+            key_set((enum key_index)index, target, key_table[index].built_in, why, sizeof why);
+    }
+}

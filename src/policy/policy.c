@@ -1,0 +1,254 @@
+/*
+ * policy.c - builds a policy of a file, of patterns, or of both, and names it. See policy.h.
+ */
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/pattern.h"
+#include "policy/problem.h"
+#include "policy/target.h"
+
+#define WHY_MAX 280
+
+/* A policy in the making. */
+struct build {
+    struct policy *policy;
+    struct policy_problems *problems;
+    struct target_draft base; /* the built-in values with those of [defaults] over them */
+    struct target overrides;  /* of -o */
+};
+
+static bool out_of_memory(struct build *build)
+{
+    problem_error(build->problems, 0, "out of memory");
+    return false;
+}
+
+/* --- targets --- */
+
+/* Makes the draft a target of the policy, which owns its patterns from then on. */
+static bool add_target(struct build *build, struct target_draft *draft)
+{
+    struct policy *policy = build->policy;
+    target_override(draft, &build->overrides);
+    target_check(draft, false, build->problems);
+    struct target *targets = array_grow(policy->targets, policy->target_count, sizeof *targets);
+    if (targets == NULL) {
+        target_release(&draft->target);
+        return out_of_memory(build);
+    }
+    policy->targets = targets;
+    targets[policy->target_count++] = draft->target;
+    return true;
+}
+
+static const struct entry *entries_of(const struct draft *draft, const struct section *section)
+{
+    return section->count > 0 ? &draft->entries[section->first] : NULL;
+}
+
+static void add_section(struct build *build, const struct draft *draft, const struct section *section)
+{
+    char why[WHY_MAX];
+    struct target_draft made = build->base;
+    const struct entry *entries = entries_of(draft, section), *match = NULL;
+    memcpy(made.target.name, section->name, sizeof made.target.name);
+    made.target.line = section->line;
+    target_apply(&made, entries, section->count, &made.target.keys_set, build->problems);
+    for (size_t i = 0; i < section->count; i++) {
+        if (entries[i].key == KEY_MATCH)
+            match = &entries[i];
+    }
+    if (match != NULL) {
+        made.target.keys_set |= key_bit(KEY_MATCH);
+        target_match(&made.target, match, build->problems);
+    } else if ((section->keys & key_bit(KEY_MATCH)) == 0 && !section->is_bad &&
+               !target_add_pattern(&made.target, section->name, section->line, why, sizeof why)) {
+        problem_error(build->problems, section->line,
+                      "section `[%.60s]` has no `match`, and its name is no pattern (%.150s); add `match = HOST:PORT`",
+                      section->name, why);
+    }
+    if (section->is_bad)
+        target_release(&made.target);
+    else
+        add_target(build, &made);
+}
+
+static void apply_defaults(struct build *build, const struct draft *draft)
+{
+    struct target_draft *base = &build->base;
+    for (size_t i = 0; i < draft->section_count; i++) {
+        const struct section *section = &draft->sections[i];
+        if (section->is_defaults)
+            target_apply(base, entries_of(draft, section), section->count, &base->target.keys_defaulted,
+                         build->problems);
+    }
+    struct target_draft alone = *base; /* a copy, for the check may let built-in values give way */
+    target_override(&alone, &build->overrides);
+    target_check(&alone, true, build->problems);
+}
+
+static void add_sections(struct build *build, const struct draft *draft)
+{
+    for (size_t i = 0; i < draft->section_count; i++) {
+        if (!draft->sections[i].is_defaults)
+            add_section(build, draft, &draft->sections[i]);
+    }
+}
+
+static bool has_target(const struct policy *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        if (strcmp(policy->targets[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* One target for each pattern of -t. One that the file has as a section's name is the file's. */
+static void add_pattern_targets(struct build *build, const char *const *patterns)
+{
+    char why[WHY_MAX];
+    for (; patterns != NULL && *patterns != NULL; patterns++) {
+        struct target_draft made = build->base;
+        const char *text = *patterns;
+        if (has_target(build->policy, text))
+            continue;
+        if (strlen(text) >= sizeof made.target.name)
+            problem_error(build->problems, 0, "pattern `%.100s...` has more than %d bytes: a policy file can have it",
+                          text, TARGET_NAME_MAX - 1);
+        else if (!target_add_pattern(&made.target, text, 0, why, sizeof why))
+            problem_error(build->problems, 0, "pattern `%.100s`: %s", text, why);
+        else {
+            memcpy(made.target.name, text, strlen(text) + 1);
+            add_target(build, &made);
+        }
+    }
+}
+
+/* --- what the policy is called --- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* "patterns: a b", sorted, each once; behind the file's path and " + " if there is a file. */
+static bool set_identity(struct policy *policy, const char *const *patterns)
+{
+    size_t count = 0, size = 0;
+    while (patterns != NULL && patterns[count] != NULL)
+        count++;
+    FILE *stream = open_memstream(&policy->identity, &size);
+    const char **sorted = reallocarray(NULL, count + 1, sizeof *sorted);
+    if (stream == NULL || sorted == NULL) {
+        if (stream != NULL)
+            fclose(stream);
+        free(sorted);
+        return false;
+    }
+    if (policy->path != NULL)
+        fputs(policy->path, stream);
+    if (count > 0) {
+        memcpy(sorted, patterns, count * sizeof *sorted);
+        qsort(sorted, count, sizeof *sorted, by_text);
+    }
+    if (policy->path == NULL || count > 0)
+        fprintf(stream, "%spatterns:", policy->path != NULL ? " + " : "");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && strcmp(sorted[i], sorted[i - 1]) == 0)
+            continue;
+        fprintf(stream, " %s", sorted[i]);
+        policy->revision = source_hash(policy->revision, sorted[i], strlen(sorted[i]) + 1);
+    }
+    free(sorted);
+    return fclose(stream) == 0 && policy->identity != NULL;
+}
+
+/* --- the whole --- */
+
+static void note_kinds(struct policy *policy)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        const struct target *target = &policy->targets[i];
+        *(target->scope == SCOPE_PROCESS ? &policy->has_process_scope : &policy->has_host_scope) = true;
+        for (size_t j = 0; j < target->pattern_count; j++)
+            policy->has_host_patterns = policy->has_host_patterns || pattern_is_name(&target->patterns[j]);
+    }
+}
+
+static bool read_file(struct build *build, const char *path)
+{
+    struct source source;
+    struct draft draft;
+    if (!source_read(&source, path, build->problems))
+        return false;
+    build->policy->revision = source.hash;
+    draft_read(&draft, &source, build->problems);
+    apply_defaults(build, &draft);
+    add_sections(build, &draft);
+    draft_free(&draft);
+    source_free(&source);
+    build->policy->path = realpath(path, NULL);
+    if (build->policy->path == NULL)
+        problem_error(build->problems, 0, "can't find the real path of `%.200s`: %s", path, strerror(errno));
+    return build->policy->path != NULL;
+}
+
+struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
+                                         struct policy_problems *problems)
+{
+    struct build build = {.problems = problems};
+    *problems = (struct policy_problems){0};
+    build.policy = calloc(1, sizeof *build.policy);
+    if (build.policy == NULL) {
+        out_of_memory(&build);
+        return NULL;
+    }
+    build.policy->revision = SOURCE_HASH_BEGIN;
+    target_set_built_in(&build.base.target);
+    overrides_read(&build.overrides, overrides, problems);
+    if (path == NULL)
+        apply_defaults(&build, &(struct draft){0});
+    if (path == NULL || read_file(&build, path)) {
+        add_pattern_targets(&build, patterns);
+        note_kinds(build.policy);
+        if (problems->errors == 0 && !set_identity(build.policy, patterns))
+            out_of_memory(&build);
+        if (problems->errors == 0 && build.policy->target_count == 0)
+            problem_warning(problems, 0, "no targets: nothing is guarded");
+    }
+    problems_sort(problems);
+    if (problems->errors == 0)
+        return build.policy;
+    policy_free(build.policy);
+    return NULL;
+}
+
+struct policy *policy_load(const char *path, const char *const *overrides, struct policy_problems *problems)
+{
+    return policy_load_with_patterns(path, NULL, overrides, problems);
+}
+
+struct policy *policy_from_patterns(const char *const *patterns, const char *const *overrides,
+                                    struct policy_problems *problems)
+{
+    return policy_load_with_patterns(NULL, patterns, overrides, problems);
+}
+
+void policy_free(struct policy *policy)
+{
+    if (policy == NULL)
+        return;
+    for (size_t i = 0; i < policy->target_count; i++)
+        target_release(&policy->targets[i]);
+    free(policy->targets);
+    free(policy->path);
+    free(policy->identity);
+    free(policy);
+}

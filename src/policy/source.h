@@ -1,0 +1,28 @@
+/*
+ * source.h - the bytes of a policy file. Private to src/policy.
+ *
+ * It is read inside other people's programs at their start, so it never waits (a FIFO is refused, not opened for
+ * long), never leaves a descriptor behind, and has an upper bound.
+ */
+#ifndef SOCKFUSE_POLICY_SOURCE_H
+#define SOCKFUSE_POLICY_SOURCE_H
+
+#include "policy/policy.h"
+
+#define SOURCE_BYTES_MAX ((size_t)16 << 20)
+
+struct source {
+    char *text; /* without a byte order mark, lines end with \n alone; may have zero bytes inside */
+    size_t length;
+    uint64_t hash; /* of the bytes as they were in the file */
+};
+
+/* False: the problem has been added. */
+bool source_read(struct source *source, const char *path, struct policy_problems *problems);
+void source_free(struct source *source);
+
+/* Goes on from `hash`; begin with SOURCE_HASH_BEGIN. */
+#define SOURCE_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+uint64_t source_hash(uint64_t hash, const void *bytes, size_t count);
+
+#endif

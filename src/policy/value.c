@@ -1,0 +1,328 @@
+/*
+ * value.c - numbers, durations, percentages and words of a policy. See value.h.
+ */
+#include "policy/value.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "breaker/outcome.h"
+#include "policy/complaint.h"
+#include "policy/distance.h"
+
+/* Ascending, the largest last. */
+static const struct choice units[] = {
+    {"us", UINT64_C(1000)},
+    {"ms", UINT64_C(1000000)},
+    {"s", UINT64_C(1000000000)},
+    {"m", UINT64_C(60000000000)},
+    {"h", UINT64_C(3600000000000)},
+    {"d", UINT64_C(86400000000000)},
+    {NULL, 0},
+};
+#define UNITS (sizeof units / sizeof units[0] - 1)
+
+/* --- decimals --- */
+
+struct decimal {
+    uint64_t digits; /* all of them, without the point */
+    uint64_t scale;  /* 10 for each digit behind the point */
+};
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* Reads 12 or 1.5 at `*at` and moves behind it. At most 15 digits, so that nothing overflows here. */
+static bool read_decimal(const char **at, struct decimal *decimal)
+{
+    const char *text = *at;
+    unsigned int count = 0;
+    *decimal = (struct decimal){0, 1};
+    bool point = false;
+    if (!is_digit(*text))
+        return false;
+    for (; is_digit(*text) || (*text == '.' && !point && is_digit(text[1])); text++) {
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        if (++count > 15)
+            return false;
+        decimal->digits = decimal->digits * 10 + (uint64_t)(*text - '0');
+        if (point)
+            decimal->scale *= 10;
+    }
+    *at = text;
+    return true;
+}
+
+/* The decimal in units of 1/`unit`; false if that is no whole number or has more than 64 bits. */
+static bool decimal_times(struct decimal decimal, uint64_t unit, uint64_t *value)
+{
+    uint64_t whole, part;
+    if (__builtin_mul_overflow(decimal.digits / decimal.scale, unit, &whole) ||
+        __builtin_mul_overflow(decimal.digits % decimal.scale, unit, &part) || part % decimal.scale != 0)
+        return false;
+    return !__builtin_add_overflow(whole, part / decimal.scale, value);
+}
+
+static void format_permille(uint64_t permille, uint64_t unit, char *text, size_t size)
+{
+    uint64_t part = permille % unit;
+    int digits = unit == 1000 ? 3 : 1;
+    for (; digits > 0 && part % 10 == 0; digits--)
+        part /= 10;
+    if (digits == 0)
+        snprintf(text, size, "%" PRIu64, permille / unit);
+    else
+        snprintf(text, size, "%" PRIu64 ".%0*" PRIu64, permille / unit, digits, part);
+}
+
+/* --- durations --- */
+
+static void format_duration(uint64_t ns, char *text, size_t size)
+{
+    size_t unit = UNITS;
+    while (unit > 0 && ns % units[unit - 1].value != 0)
+        unit--;
+    if (ns == 0)
+        snprintf(text, size, "0s");
+    else if (unit == 0)
+        snprintf(text, size, "%" PRIu64 "ns", ns); /* no value of a file gets here */
+    else
+        snprintf(text, size, "%" PRIu64 "%s", ns / units[unit - 1].value, units[unit - 1].name);
+}
+
+static bool parse_duration(const struct value_rule *rule, const char *text, uint64_t *ns, struct complaint why)
+{
+    const bool can_be_off = rule->type == VALUE_DURATION_OR_OFF;
+    const char *or_off = can_be_off ? ", or `off`" : "";
+    struct decimal decimal;
+    const char *at = text;
+    if (can_be_off && strcmp(text, "off") == 0) {
+        *ns = 0;
+        return true;
+    }
+    if (!read_decimal(&at, &decimal))
+        return complain(why, "expected a duration such as `250ms`, `10s`, `5m` or `1h`%s", or_off);
+    if (*at == '\0')
+        return complain(why, "the duration has no unit: write `%.20ss`, say, or `%.20sms`%s", text, text, or_off);
+    while (*at == ' ' || *at == '\t')
+        at++;
+    const struct choice *unit = units;
+    while (unit->name != NULL && strcmp(unit->name, at) != 0)
+        unit++;
+    if (unit->name == NULL)
+        return complain(why, "`%.20s` is no unit of time; expected us, ms, s, m, h or d, as in `10s`%s", at, or_off);
+    if (can_be_off && decimal.digits == 0) {
+        *ns = 0;
+        return true;
+    }
+    char limit[32];
+    const bool exact = decimal_times(decimal, unit->value, ns);
+    if (exact && *ns < rule->minimum) {
+        format_duration(rule->minimum, limit, sizeof limit);
+        return complain(why, "too short; expected `%s` or more%s", limit, or_off);
+    }
+    format_duration(rule->maximum, limit, sizeof limit);
+    if (decimal.digits / decimal.scale > rule->maximum / unit->value || (exact && *ns > rule->maximum))
+        return complain(why, "too long; expected `%s` or less", limit);
+    if (!exact)
+        return complain(why, "finer than a nanosecond; expected a duration such as `1.5s`");
+    return true;
+}
+
+/* --- numbers --- */
+
+static bool parse_count(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
+{
+    struct decimal decimal;
+    const char *at = text;
+    if (!read_decimal(&at, &decimal) || *at != '\0' || decimal.scale != 1 || decimal.digits < rule->minimum ||
+        decimal.digits > rule->maximum)
+        return complain(why, "expected a whole number from %" PRIu64 " to %" PRIu64, rule->minimum, rule->maximum);
+    *value = decimal.digits;
+    return true;
+}
+
+static bool parse_percent(const struct value_rule *rule, const char *text, uint64_t *permille, struct complaint why)
+{
+    struct decimal decimal;
+    const char *at = text;
+    if (!read_decimal(&at, &decimal))
+        return complain(why, "expected a percentage such as `10%%`");
+    if (*at == '\0')
+        return complain(why, "a percentage needs its sign: write `%.20s%%`", text);
+    while (*at == ' ' || *at == '\t')
+        at++;
+    if (strcmp(at, "%") != 0)
+        return complain(why, "expected a percentage such as `10%%`");
+    if (decimal.digits / decimal.scale > 100)
+        *permille = UINT64_MAX;
+    else if (!decimal_times(decimal, 10, permille))
+        return complain(why, "too fine; expected a percentage with at most one digit behind the point");
+    if (*permille < rule->minimum || *permille > rule->maximum)
+        return complain(why, "expected a percentage from %" PRIu64 "%% to %" PRIu64 "%%", rule->minimum / 10,
+                        rule->maximum / 10);
+    return true;
+}
+
+/* 1 means that nothing grows; between 1 and 1.1 is hardly what anybody wants. */
+static bool parse_factor(const struct value_rule *rule, const char *text, uint64_t *permille, struct complaint why)
+{
+    struct decimal decimal;
+    const char *at = text;
+    const uint64_t from = rule->minimum / 1000, to = rule->maximum / 1000;
+    if (!read_decimal(&at, &decimal) || *at != '\0' || decimal.digits / decimal.scale > to)
+        return complain(why, "expected a number from %" PRIu64 " to %" PRIu64 ", such as `2` or `1.5`", from, to);
+    if (!decimal_times(decimal, 1000, permille))
+        return complain(why, "too fine; expected at most three digits behind the point");
+    if (*permille < rule->minimum || *permille > rule->maximum)
+        return complain(why, "expected a number from %" PRIu64 " to %" PRIu64 ", such as `2` or `1.5`", from, to);
+    if (*permille > 1000 && *permille < 1100)
+        return complain(why, "expected `1`, which never grows, or a number from 1.1 to %" PRIu64, to);
+    return true;
+}
+
+/* --- words --- */
+
+/* A list of words for messages and values; what does not fit is left out. */
+static void add_word(char *list, size_t size, const char *separator, const char *word)
+{
+    const size_t length = strlen(list);
+    snprintf(list + length, size - length, "%s%s", length > 0 ? separator : "", word);
+}
+
+static bool complain_of_word(struct complaint why, const char *word, const char *nearest, unsigned int distance,
+                             const char *all)
+{
+    if (nearest != NULL && word_is_near(word, distance))
+        return complain(why, "`%.40s` is not known; did you mean `%s`? Expected: %s", word, nearest, all);
+    return complain(why, "`%.40s` is not known; expected: %s", word, all);
+}
+
+static bool parse_choice(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
+{
+    char all[200] = "";
+    const char *nearest = NULL;
+    unsigned int shortest = DISTANCE_WORD_MAX;
+    for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
+        const unsigned int distance = word_distance(text, choice->name);
+        if (strcmp(choice->name, text) == 0) {
+            *value = choice->value;
+            return true;
+        }
+        if (distance < shortest) {
+            shortest = distance;
+            nearest = choice->name;
+        }
+        add_word(all, sizeof all, ", ", choice->name);
+    }
+    return complain_of_word(why, text, nearest, shortest, all);
+}
+
+static bool complain_of_kind(const struct value_rule *rule, const char *word, struct complaint why)
+{
+    char all[200] = "";
+    const char *nearest = NULL;
+    unsigned int shortest = DISTANCE_WORD_MAX;
+    for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
+        const unsigned int distance = word_distance(word, failure_kind_name(kind));
+        if ((rule->maximum >> kind & 1) == 0)
+            continue;
+        if (distance < shortest) {
+            shortest = distance;
+            nearest = failure_kind_name(kind);
+        }
+        add_word(all, sizeof all, " ", failure_kind_name(kind));
+    }
+    return complain_of_word(why, word, nearest, shortest, all);
+}
+
+static bool parse_kinds(const struct value_rule *rule, const char *text, uint64_t *mask, struct complaint why)
+{
+    *mask = 0;
+    while (*(text += strspn(text, " \t,")) != '\0') { /* commas too: what is meant is plain */
+        char word[48];
+        const size_t length = strcspn(text, " \t,");
+        snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), text);
+        const enum failure_kind kind = failure_kind_named(word);
+        if (kind == FAILURE_NONE || (rule->maximum >> kind & 1) == 0)
+            return complain_of_kind(rule, word, why);
+        *mask |= UINT64_C(1) << kind;
+        text += length;
+    }
+    return *mask != 0 || complain_of_kind(rule, "", why);
+}
+
+const char *choice_name(const struct choice *choices, uint64_t value)
+{
+    while (choices->name != NULL && choices->value != value)
+        choices++;
+    return choices->name != NULL ? choices->name : "unknown";
+}
+
+/* --- all --- */
+
+bool value_parse(const struct value_rule *rule, const char *text, uint64_t *value, char *why_text, size_t why_size)
+{
+    const struct complaint why = {why_text, why_size};
+    switch (rule->type) {
+    case VALUE_COUNT:
+        return parse_count(rule, text, value, why);
+    case VALUE_DURATION:
+    case VALUE_DURATION_OR_OFF:
+        return parse_duration(rule, text, value, why);
+    case VALUE_PERCENT:
+        return parse_percent(rule, text, value, why);
+    case VALUE_FACTOR:
+        return parse_factor(rule, text, value, why);
+    case VALUE_CHOICE:
+        return parse_choice(rule, text, value, why);
+    case VALUE_FAILURE_KINDS:
+        return parse_kinds(rule, text, value, why);
+    case VALUE_PATTERNS:
+    case VALUE_LATER:
+        break;
+    }
+    return complain(why, "not supported by this version");
+}
+
+void value_format(const struct value_rule *rule, uint64_t value, char *text, size_t size)
+{
+    text[0] = '\0';
+    switch (rule->type) {
+    case VALUE_COUNT:
+        snprintf(text, size, "%" PRIu64, value);
+        break;
+    case VALUE_DURATION:
+    case VALUE_DURATION_OR_OFF:
+        if (value == 0 && rule->type == VALUE_DURATION_OR_OFF)
+            snprintf(text, size, "off");
+        else
+            format_duration(value, text, size);
+        break;
+    case VALUE_PERCENT:
+        format_permille(value, 10, text, size);
+        add_word(text, size, "", "%");
+        break;
+    case VALUE_FACTOR:
+        format_permille(value, 1000, text, size);
+        break;
+    case VALUE_CHOICE:
+        snprintf(text, size, "%s", choice_name(rule->choices, value));
+        break;
+    case VALUE_FAILURE_KINDS:
+        for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
+            if ((value >> kind & 1) != 0)
+                add_word(text, size, " ", failure_kind_name(kind));
+        }
+        break;
+    case VALUE_PATTERNS:
+    case VALUE_LATER:
+        break;
+    }
+}

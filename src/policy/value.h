@@ -1,0 +1,50 @@
+/*
+ * value.h - the kinds of values that stand behind a policy's keys: reads them and writes them back. Private to
+ * src/policy.
+ *
+ * Pure functions, without the locale (its decimal comma would read 1.5s as 1) and without floating point.
+ */
+#ifndef SOCKFUSE_POLICY_VALUE_H
+#define SOCKFUSE_POLICY_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum value_type {
+    VALUE_PATTERNS,        /* read by pattern.h, not here */
+    VALUE_COUNT,           /* a whole number */
+    VALUE_DURATION,        /* nanoseconds, written with a unit */
+    VALUE_DURATION_OR_OFF, /* the same; `off` is 0 */
+    VALUE_PERCENT,         /* permille, written with % */
+    VALUE_FACTOR,          /* permille, written as a decimal */
+    VALUE_CHOICE,          /* one word of a list */
+    VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */
+    VALUE_LATER,           /* known, but this version can't do it */
+};
+
+struct choice {
+    const char *name; /* NULL ends a list */
+    uint64_t value;
+};
+
+struct value_rule {
+    enum value_type type;
+    uint64_t minimum,
+        maximum; /* in the value's own unit; VALUE_FAILURE_KINDS: maximum is the mask of what may be named */
+    const struct choice *choices; /* VALUE_CHOICE */
+};
+
+/* Room for any value as text but patterns'. */
+#define VALUE_TEXT_MAX 128
+
+/* False: `why` says what is expected instead. */
+bool value_parse(const struct value_rule *rule, const char *text, uint64_t *value, char *why, size_t why_size);
+
+/* Writes a value as the file has it, durations in the largest unit that is exact. */
+void value_format(const struct value_rule *rule, uint64_t value, char *text, size_t size);
+
+/* The name of a choice's value, or "unknown". */
+const char *choice_name(const struct choice *choices, uint64_t value);
+
+#endif
