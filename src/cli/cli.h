@@ -1,10 +1,11 @@
 /*
- * cli.h - what the commands of `sockfuse` share: the table of commands, exit codes, and how help, errors and output end.
+ * cli.h - what the commands of `sockfuse` share: the table of commands, exit codes, and how help, errors and output
+ * end.
  *
- * One command, one file: `int command_NAME(int argc, char **argv)`, with getopt_long over argv (argv[0] is "sockfuse", so that
- * getopt's own messages read `sockfuse: unrecognized option …`; the command's words begin at argv[1]). It returns the exit
- * status. Messages go to stderr through warn(3) and warnx(3), each with a place and a remedy; results go to stdout. Nothing
- * here is for the library.
+ * One command, one file: `int command_NAME(int argc, char **argv)`, with getopt_long over argv (argv[0] is
+ * "sockfuse", so that getopt's own messages read `sockfuse: unrecognized option …`; the command's words begin at
+ * argv[1]). It returns the exit status. Messages go to stderr through warn(3) and warnx(3), each with a place and a
+ * remedy; results go to stdout. Nothing here is for the library.
  */
 #ifndef SOCKFUSE_CLI_CLI_H
 #define SOCKFUSE_CLI_CLI_H
@@ -39,20 +40,23 @@ enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */
 #define COMMON_OPTIONS {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}
 
-/* For -h: writes the command's own help (lines that begin with "Usage: sockfuse NAME …") to stdout; returns the exit status. */
+/*
+ * For -h: writes the command's own help (lines that begin with "Usage: sockfuse NAME …") to stdout; returns the exit
+ * status.
+ */
 int print_help(const char *text);
 /* For --version: "sockfuse 0.1.0". */
 int print_version(void);
 
 /*
- * For bad usage, after the message (getopt's own or a warnx): points to the command's -h on stderr and returns EXIT_USAGE.
- * `command` is the command's name.
+ * For bad usage, after the message (getopt's own or a warnx): points to the command's -h on stderr and returns
+ * EXIT_USAGE. `command` is the command's name.
  */
 int usage_error(const char *command);
 
 /*
- * The last thing a command does with stdout: flushes it and returns `status`, or EXIT_FAILURE with a message when something
- * could not be written (a full disk). A reader that went away (EPIPE) is no message.
+ * The last thing a command does with stdout: flushes it and returns `status`, or EXIT_FAILURE with a message when
+ * something could not be written (a full disk). A reader that went away (EPIPE) is no message.
  */
 int finish_output(int status);
 

@@ -1,0 +1,195 @@
+/*
+ * duration.c - points in time and spans as people write and read them on the command line.
+ *
+ * See duration.h.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/duration.h"
+#include "segment/clock.h"
+
+#define NS_PER_MINUTE (60 * NS_PER_S)
+#define NS_PER_HOUR (60 * NS_PER_MINUTE)
+#define NS_PER_DAY (24 * NS_PER_HOUR)
+
+const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX])
+{
+    if (span_ns < NS_PER_S)
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 "ms", span_ns / NS_PER_MS);
+    else if (span_ns < NS_PER_MINUTE)
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 ".%" PRIu64 "s", span_ns / NS_PER_S,
+                 span_ns % NS_PER_S * 10 / NS_PER_S);
+    else if (span_ns < NS_PER_HOUR)
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 "m%02" PRIu64 "s", span_ns / NS_PER_MINUTE,
+                 span_ns % NS_PER_MINUTE / NS_PER_S);
+    else if (span_ns < NS_PER_DAY)
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 "h%02" PRIu64 "m", span_ns / NS_PER_HOUR,
+                 span_ns % NS_PER_HOUR / NS_PER_MINUTE);
+    else
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 "d%02" PRIu64 "h", span_ns / NS_PER_DAY,
+                 span_ns % NS_PER_DAY / NS_PER_HOUR);
+    return text;
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* The unit at `*text`, which is set behind it; 0: none. */
+static uint64_t read_unit(const char **text)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {
+        {"ns", 1},         {"us", 1000},        {"ms", NS_PER_MS},  {"s", NS_PER_S},
+        {"m", NS_PER_MINUTE}, {"h", NS_PER_HOUR}, {"d", NS_PER_DAY}, {"w", 7 * NS_PER_DAY},
+    };
+    size_t length = 0;
+    while ((*text)[length] >= 'a' && (*text)[length] <= 'z')
+        length++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strlen(units[i].name) == length && strncmp(units[i].name, *text, length) == 0) {
+            *text += length;
+            return units[i].ns;
+        }
+    }
+    return 0;
+}
+
+bool span_parse(const char *text, uint64_t *span_ns)
+{
+    uint64_t sum = 0;
+    if (text[0] == '\0')
+        return false;
+    while (*text != '\0') {
+        uint64_t whole = 0, fraction = 0, divisor = 1;
+        if (!is_digit(*text))
+            return false;
+        for (; is_digit(*text); text++) {
+            if (whole > UINT64_MAX / 20)
+                return false;
+            whole = whole * 10 + (uint64_t)(*text - '0');
+        }
+        if (*text == '.') {
+            text++;
+            if (!is_digit(*text))
+                return false;
+            for (; is_digit(*text); text++) {
+                if (divisor < NS_PER_S) { /* more digits mean nothing */
+                    fraction = fraction * 10 + (uint64_t)(*text - '0');
+                    divisor *= 10;
+                }
+            }
+        }
+        uint64_t unit = read_unit(&text), product;
+        if (unit == 0 || __builtin_mul_overflow(whole, unit, &product) || __builtin_add_overflow(sum, product, &sum))
+            return false;
+        /* In two steps: fraction x unit may not fit, fraction is below 10^9 and so is what the division leaves. */
+        uint64_t part = unit / divisor * fraction + unit % divisor * fraction / divisor;
+        if (__builtin_add_overflow(sum, part, &sum))
+            return false;
+    }
+    *span_ns = sum;
+    return true;
+}
+
+/* Exactly `digits` digits. */
+static bool read_number(const char **text, int digits, int64_t *number)
+{
+    *number = 0;
+    for (; digits > 0; digits--, (*text)++) {
+        if (!is_digit(**text))
+            return false;
+        *number = *number * 10 + (**text - '0');
+    }
+    return true;
+}
+
+static bool read_byte(const char **text, const char *accepted)
+{
+    if (**text == '\0' || strchr(accepted, **text) == NULL)
+        return false;
+    (*text)++;
+    return true;
+}
+
+/* Days since 1970-01-01 in the proleptic Gregorian calendar, by eras of 400 years that begin in March. */
+static int64_t days_since_epoch(int64_t year, int64_t month, int64_t day)
+{
+    if (month <= 2)
+        year--;
+    int64_t era = year / 400, of_era = year % 400;
+    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static int64_t days_in_month(int64_t year, int64_t month)
+{
+    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return days[month - 1] + (month == 2 && leap);
+}
+
+/* "Z", "+01:00" or nothing: seconds to be taken off. */
+static bool read_zone(const char **text, int64_t *seconds)
+{
+    *seconds = 0;
+    if (**text == '\0' || read_byte(text, "Zz"))
+        return true;
+    int64_t sign = **text == '-' ? -1 : 1, hours, minutes;
+    if (!read_byte(text, "+-") || !read_number(text, 2, &hours) || !read_byte(text, ":") ||
+        !read_number(text, 2, &minutes) || hours > 23 || minutes > 59)
+        return false;
+    *seconds = sign * (hours * 3600 + minutes * 60);
+    return true;
+}
+
+static bool read_time_of_day(const char **text, int64_t *seconds, uint64_t *ns)
+{
+    int64_t hour, minute, second;
+    *ns = 0;
+    if (!read_number(text, 2, &hour) || !read_byte(text, ":") || !read_number(text, 2, &minute) ||
+        !read_byte(text, ":") || !read_number(text, 2, &second) || hour > 23 || minute > 59 || second > 60)
+        return false;
+    *seconds = hour * 3600 + minute * 60 + second;
+    if (!read_byte(text, "."))
+        return true;
+    if (!is_digit(**text))
+        return false;
+    for (uint64_t unit = NS_PER_S / 10; is_digit(**text); (*text)++, unit /= 10)
+        *ns += (uint64_t)(**text - '0') * unit;
+    return true;
+}
+
+static bool rfc3339_parse(const char *text, uint64_t *wall_ns)
+{
+    int64_t year, month, day, of_day = 0, zone = 0;
+    uint64_t ns = 0;
+    if (!read_number(&text, 4, &year) || !read_byte(&text, "-") || !read_number(&text, 2, &month) ||
+        !read_byte(&text, "-") || !read_number(&text, 2, &day))
+        return false;
+    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month))
+        return false;
+    if (read_byte(&text, "Tt ") && (!read_time_of_day(&text, &of_day, &ns) || !read_zone(&text, &zone)))
+        return false;
+    int64_t seconds = days_since_epoch(year, month, day) * 86400 + of_day - zone;
+    /* Nanoseconds since 1970 fit into 64 bits until 2554. */
+    if (*text != '\0' || seconds < 0 || seconds >= (int64_t)(UINT64_MAX / NS_PER_S))
+        return false;
+    *wall_ns = (uint64_t)seconds * NS_PER_S + ns;
+    return true;
+}
+
+bool since_parse(const char *text, uint64_t wall_ns, uint64_t *since_ns)
+{
+    uint64_t span_ns;
+    if (span_parse(text, &span_ns)) {
+        *since_ns = span_ns < wall_ns ? wall_ns - span_ns : 0;
+        return true;
+    }
+    return rfc3339_parse(text, since_ns);
+}

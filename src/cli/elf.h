@@ -1,0 +1,30 @@
+/*
+ * elf.h - what an ELF file's headers say about how it is loaded.
+ *
+ * For `run`, which must know whether the loader will take the library into a program. Reads headers only, by hand and
+ * with every offset checked: the file may be anything.
+ */
+#ifndef SOCKFUSE_CLI_ELF_H
+#define SOCKFUSE_CLI_ELF_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct elf_facts {
+    bool is_elf;
+    uint8_t bits;         /* 32 or 64 */
+    bool big_endian;
+    uint16_t machine;     /* e_machine */
+    bool has_interpreter; /* PT_INTERP: false in a static program, and in the dynamic loader itself */
+    bool is_go;           /* by its build information, which also stripped binaries keep */
+    char interpreter[PATH_MAX];
+};
+
+/*
+ * Reads the headers of an open file. Where they are cut off or of the other byte order, the rest stays unknown
+ * (false).
+ */
+void elf_examine(int descriptor, struct elf_facts *facts);
+
+#endif

@@ -1,0 +1,235 @@
+/*
+ * events.c - `sockfuse events`: the journals of the policies in use as one story, in the order of time; with -f it
+ * goes on.
+ *
+ * Reads the rings of all selected segments; a ring that laps the reader loses events, which is said. With -f it looks
+ * again ten times a second on the real clock, and ends when nobody reads its output any more.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/select.h"
+#include "segment/clock.h"
+#include "segment/event.h"
+#include "segment/journal.h"
+
+static const char help[] =
+    "Usage: sockfuse events [-f] [--json] [--since TIME] [-p FILE]\n"
+    "Shows the journal: failures, and when and why circuits opened, probed and closed.\n"
+    "\n"
+    "  -f, --follow       go on with what happens from now on\n"
+    "      --json         one JSON object a line\n"
+    "      --since TIME   only what happened since TIME: 5m (ago), or 2026-02-03T04:05:06Z\n"
+    "  -p, --policy FILE  only that of this policy\n"
+    "  -h, --help         this text\n"
+    "      --version      the version\n";
+
+#define POLL_MS 100
+/* Every so many polls: look for new segments, and for files that were replaced. */
+#define POLLS_PER_LOOK 10
+
+struct wish {
+    const char *policy_file;
+    bool follow, as_json;
+    uint64_t since_ns; /* wall clock */
+};
+
+/* How far a segment's journal was read. */
+struct reader {
+    uint64_t device, inode;
+    uint64_t next;   /* number of the next event */
+    bool waited;     /* it could not be read at the last look: perhaps it was just being written */
+};
+struct readers {
+    struct reader *at; /* one for each segment of the selection, in its order */
+    size_t count;
+};
+
+struct batch {
+    struct event *at;
+    size_t count, size;
+};
+
+static void batch_add(struct batch *batch, const struct event *event)
+{
+    if (batch->count == batch->size) {
+        batch->size = batch->size == 0 ? 64 : batch->size * 2;
+        struct event *at = reallocarray(batch->at, batch->size, sizeof *at);
+        if (at == NULL)
+            err(EXIT_FAILURE, "no memory");
+        batch->at = at;
+    }
+    batch->at[batch->count++] = *event;
+}
+
+/*
+ * Reads what is new in one journal. An event that can't be read yet is waited for once: its writer may be at it, or
+ * dead.
+ */
+static void read_journal(const struct segment *segment, struct reader *reader, bool wait, uint64_t since_ns,
+                         struct batch *batch)
+{
+    uint64_t head = journal_head(segment), oldest = journal_oldest(segment);
+    if (reader->next < oldest)
+        reader->next = oldest;
+    while (reader->next < head) {
+        struct event event;
+        if (journal_read(segment, reader->next, &event)) {
+            if (event.time_ns >= since_ns)
+                batch_add(batch, &event);
+        } else if (wait && !reader->waited && reader->next >= journal_oldest(segment)) {
+            reader->waited = true;
+            return;
+        }
+        reader->waited = false;
+        reader->next++;
+    }
+}
+
+/* A stable sort needs the place as the second key: events of one journal keep their order. */
+struct place {
+    const struct event *event;
+    size_t index;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct place *left = a, *right = b;
+    if (left->event->time_ns != right->event->time_ns)
+        return left->event->time_ns < right->event->time_ns ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static void print_batch(const struct batch *batch, bool as_json)
+{
+    struct place *places = allocate(batch->count, sizeof *places);
+    for (size_t i = 0; i < batch->count; i++)
+        places[i] = (struct place){&batch->at[i], i};
+    qsort(places, batch->count, sizeof *places, compare);
+    for (size_t i = 0; i < batch->count && ferror(stdout) == 0; i++) {
+        char line[EVENT_JSON_MAX];
+        size_t length = as_json ? event_json(places[i].event, line, sizeof line)
+                                : event_line(places[i].event, line, sizeof line);
+        fwrite(line, 1, length, stdout);
+    }
+    free(places);
+}
+
+/* One look at all journals; what is new is printed and flushed. */
+static void look(const struct selection *selection, struct readers *readers, const struct wish *wish)
+{
+    struct batch batch = {0};
+    for (size_t i = 0; i < selection->count; i++) {
+        if (selection->at[i].segment.map != NULL)
+            read_journal(&selection->at[i].segment, &readers->at[i], wish->follow, wish->since_ns, &batch);
+    }
+    print_batch(&batch, wish->as_json);
+    fflush(stdout);
+    free(batch.at);
+}
+
+/* Opens the segments, and goes on where those that were open before had been read to. */
+static void reopen(struct selection *selection, struct readers *readers, const struct wish *wish, bool quiet)
+{
+    struct readers before = *readers;
+    select_close(selection);
+    select_open(selection, wish->policy_file, quiet);
+    readers->count = selection->count;
+    readers->at = allocate(readers->count, sizeof *readers->at);
+    for (size_t i = 0; i < readers->count; i++) {
+        const struct segment *segment = &selection->at[i].segment;
+        readers->at[i] = (struct reader){segment->device, segment->inode, 0, false};
+        for (size_t j = 0; segment->map != NULL && j < before.count; j++) {
+            if (before.at[j].device == segment->device && before.at[j].inode == segment->inode)
+                readers->at[i] = before.at[j];
+        }
+    }
+    free(before.at);
+}
+
+/* Sleeps until the next look. False: nobody reads the output any more. */
+static bool wait_for_more(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = 0};
+    if (ferror(stdout) != 0)
+        return false;
+    int ready = poll(&output, 1, POLL_MS);
+    return ready == 0 || (ready < 0 && errno == EINTR);
+}
+
+static int show(const struct wish *wish)
+{
+    struct selection selection = {0};
+    struct readers readers = {0};
+    reopen(&selection, &readers, wish, false);
+    bool used = false;
+    for (size_t i = 0; i < selection.count; i++)
+        used = used || selection.at[i].segment.map != NULL;
+    if (!used && !wish->as_json && wish->policy_file == NULL)
+        tell_nothing_in_use(&selection, stderr);
+    else if (!used && !wish->as_json)
+        fprintf(stderr, "%s is not in use yet: it has no journal.\n", wish->policy_file);
+    look(&selection, &readers, wish);
+    for (unsigned int polls = 1; wish->follow && wait_for_more(); polls++) {
+        if (polls % POLLS_PER_LOOK == 0) {
+            look(&selection, &readers, wish); /* the last words of a segment that is gone by now */
+            reopen(&selection, &readers, wish, true);
+        }
+        look(&selection, &readers, wish);
+    }
+    select_close(&selection);
+    free(readers.at);
+    return finish_output(EXIT_SUCCESS);
+}
+
+int command_events(int argc, char **argv)
+{
+    static const struct option options[] = {
+        COMMON_OPTIONS,
+        {"policy", required_argument, NULL, 'p'},
+        {"follow", no_argument, NULL, 'f'},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"since", required_argument, NULL, OPTION_SINCE},
+        {NULL, 0, NULL, 0},
+    };
+    struct wish wish = {0};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "hp:f", options, NULL)) != -1) {
+        switch (letter) {
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        case 'p':
+            wish.policy_file = optarg;
+            break;
+        case 'f':
+            wish.follow = true;
+            break;
+        case OPTION_JSON:
+            wish.as_json = true;
+            break;
+        case OPTION_SINCE:
+            if (!since_parse(optarg, clock_wall_ns(), &wish.since_ns)) {
+                warnx("--since %s: a span such as 5m, or a time such as 2026-02-03T04:05:06Z is expected", optarg);
+                return usage_error("events");
+            }
+            break;
+        default:
+            return usage_error("events");
+        }
+    }
+    if (optind < argc) {
+        warnx("events: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
+        return usage_error("events");
+    }
+    return show(&wish);
+}

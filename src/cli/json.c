@@ -1,0 +1,94 @@
+/*
+ * json.c - a small JSON writer over stdio.
+ *
+ * See json.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "segment/text.h"
+
+static void write_string(struct json *json, const char *value)
+{
+    /* In the worst case every byte becomes \u00XX. */
+    size_t size = strlen(value) * 6 + sizeof "\"\"";
+    char *buffer = allocate(size, 1);
+    struct text text;
+    text_start(&text, buffer, size);
+    text_add_json(&text, value);
+    fwrite(text.at, 1, text.length, json->out);
+    free(buffer);
+}
+
+static void new_line(struct json *json)
+{
+    fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+}
+
+/* What stands before each value: comma, indent, key. */
+static void begin_value(struct json *json, const char *key)
+{
+    if (json->depth > 0) {
+        if (!json->empty)
+            fputc(',', json->out);
+        new_line(json);
+    }
+    json->empty = false;
+    if (key != NULL) {
+        write_string(json, key);
+        fputs(": ", json->out);
+    }
+}
+
+void json_start(struct json *json, FILE *out)
+{
+    *json = (struct json){.out = out, .empty = true};
+}
+
+void json_open(struct json *json, const char *key, char bracket)
+{
+    begin_value(json, key);
+    fputc(bracket, json->out);
+    json->depth++;
+    json->empty = true;
+}
+
+void json_close(struct json *json, char bracket)
+{
+    json->depth--;
+    if (!json->empty)
+        new_line(json);
+    fputc(bracket, json->out);
+    if (json->depth == 0)
+        fputc('\n', json->out);
+    json->empty = false;
+}
+
+void json_string(struct json *json, const char *key, const char *value)
+{
+    begin_value(json, key);
+    if (value == NULL)
+        fputs("null", json->out);
+    else
+        write_string(json, value);
+}
+
+void json_unsigned(struct json *json, const char *key, uint64_t value)
+{
+    begin_value(json, key);
+    fprintf(json->out, "%" PRIu64, value);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    begin_value(json, key);
+    fputs(value ? "true" : "false", json->out);
+}
+
+void json_null(struct json *json, const char *key)
+{
+    json_string(json, key, NULL);
+}

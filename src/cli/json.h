@@ -1,0 +1,31 @@
+/*
+ * json.h - a small JSON writer over stdio: two spaces of indent, one member a line.
+ *
+ * It keeps commas, depth and indent; the caller keeps the order and closes what was opened. Text is escaped as
+ * everywhere in sockfuse (text_add_json): what comes out is always valid UTF-8. `key` is NULL inside an array. Write
+ * errors stay in the stream (finish_output).
+ */
+#ifndef SOCKFUSE_CLI_JSON_H
+#define SOCKFUSE_CLI_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+    FILE *out;
+    unsigned int depth;
+    bool empty; /* nothing was written since the innermost bracket was opened */
+};
+
+void json_start(struct json *json, FILE *out);
+
+void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct json *json, char bracket);                 /* '}' or ']'; a newline behind the outermost one */
+
+void json_string(struct json *json, const char *key, const char *value); /* NULL: null */
+void json_unsigned(struct json *json, const char *key, uint64_t value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_null(struct json *json, const char *key);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * library.h - where libsockfuse.so is, and how a program is made to load it.
+ *
+ * For `run`. Asks the file system; changes nothing but the environment it is told to change.
+ */
+#ifndef SOCKFUSE_CLI_LIBRARY_H
+#define SOCKFUSE_CLI_LIBRARY_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "cli/elf.h"
+
+struct library {
+    char path[PATH_MAX]; /* absolute */
+    struct elf_facts elf;
+};
+
+/*
+ * Finds the library: beside this command's own file, in ../lib/sockfuse from there, or where it is installed. False,
+ * after a message with the places and the remedy: it is missing, unreadable, no ELF file, or its path can't stand in
+ * LD_PRELOAD.
+ */
+bool library_find(struct library *library);
+
+/* `preload` (LD_PRELOAD as it is, or NULL) with the library before everything else, and only once. To be freed. */
+char *library_preloaded(const struct library *library, const char *preload);
+
+/* `preload` without any libsockfuse.so; "" if nothing is left. To be freed. */
+char *library_removed(const char *preload);
+
+#endif

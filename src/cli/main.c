@@ -1,0 +1,112 @@
+/*
+ * main.c - the command `sockfuse`: the table of its commands, and which one the first word names.
+ *
+ * A new command is one file, one declaration in cli.h and one line in the table. Without a word it does the most useful
+ * thing: `status` when a policy is in use, else this help.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/select.h"
+#include "policy/distance.h"
+
+static const struct command commands[] = {
+    {"run", command_run, "start a program under a policy"},
+    {"check", command_check, "validate a policy file, and say which target takes a destination"},
+    {"status", command_status, "show the circuits and who is attached"},
+    {"events", command_events, "show the journal: failures, openings, probes, closings"},
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static const struct command *command_named(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int print_overview(FILE *out)
+{
+    fprintf(out, "Usage: sockfuse COMMAND [OPTION]...\n"
+                 "A circuit breaker for the sockets of any program, without changing the program.\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\nWithout COMMAND: status, or this help when no policy is in use.\n"
+                 "Every command explains itself with -h. A first try:\n\n"
+                 "  sockfuse run -t example.com:80 -- curl http://example.com/\n"
+                 "  sockfuse status\n");
+    return out == stdout ? finish_output(EXIT_SUCCESS) : EXIT_SUCCESS;
+}
+
+/* The command that somebody who mistyped probably meant, or only began to type; NULL: none is near. */
+static const char *nearest_command(const char *word)
+{
+    const char *nearest = NULL;
+    unsigned int least = DISTANCE_WORD_MAX;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (word[0] != '\0' && strncmp(word, commands[i].name, strlen(word)) == 0)
+            return commands[i].name;
+        unsigned int distance = word_distance(word, commands[i].name);
+        if (distance < least) {
+            least = distance;
+            nearest = commands[i].name;
+        }
+    }
+    return word_is_near(word, least) ? nearest : NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *nearest = nearest_command(name);
+    if (nearest != NULL)
+        warnx("unknown command '%s'; did you mean '%s'?", name, nearest);
+    else
+        warnx("unknown command '%s'; 'sockfuse -h' lists the commands", name);
+    return EXIT_USAGE;
+}
+
+/* `sockfuse help NAME` is `sockfuse NAME -h`. */
+static int help_for(int argc, char **argv)
+{
+    if (argc == 0)
+        return print_overview(stdout);
+    const struct command *command = command_named(argv[0]);
+    if (command == NULL)
+        return unknown_command(argv[0]);
+    char *words[] = {program_invocation_short_name, (char[]){"-h"}, NULL};
+    return command->run(2, words);
+}
+
+int main(int argc, char **argv)
+{
+    /* All messages begin with the same word, however the program was called; getopt_long takes it from argv[0]. */
+    static char own_name[] = "sockfuse";
+    program_invocation_short_name = own_name;
+
+    if (argc < 2) {
+        char *words[] = {own_name, NULL};
+        return anything_in_use() ? command_status(1, words) : print_overview(stdout);
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
+        return print_overview(stdout);
+    if (strcmp(word, "--version") == 0)
+        return print_version();
+    if (strcmp(word, "help") == 0)
+        return help_for(argc - 2, argv + 2);
+    if (word[0] == '-') {
+        warnx("unrecognized option '%s'; options stand behind the command, 'sockfuse -h' lists the commands", word);
+        return EXIT_USAGE;
+    }
+    const struct command *command = command_named(word);
+    if (command == NULL)
+        return unknown_command(word);
+    argv[1] = own_name;
+    return command->run(argc - 1, argv + 1);
+}

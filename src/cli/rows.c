@@ -1,0 +1,215 @@
+/*
+ * rows.c - the circuits of one policy as an observer sees them now.
+ *
+ * See rows.h.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/rows.h"
+#include "segment/calls.h"
+#include "segment/circuits.h"
+#include "segment/clock.h"
+
+static struct row *add_row(struct rows *rows)
+{
+    struct row *at = reallocarray(rows->at, rows->count + 1, sizeof *at);
+    if (at == NULL)
+        err(EXIT_FAILURE, "no memory");
+    rows->at = at;
+    struct row *row = &at[rows->count++];
+    *row = (struct row){0};
+    return row;
+}
+
+/* What a circuit behaves by where the policy can't be asked: it decides only how an expired probe is shown. */
+static const struct settings *settings_of(const struct target *target)
+{
+    static const struct settings built_in = {
+        .failure_threshold = 5,
+        .success_threshold = 1,
+        .half_open_max_calls = 1,
+        .backoff_permille = 2000,
+        .jitter_permille = 100,
+        .reset_timeout_ns = 10 * NS_PER_S,
+        .reset_timeout_max_ns = 60 * NS_PER_S,
+        .probe_timeout_ns = 10 * NS_PER_S,
+    };
+    return target != NULL ? &target->breaker : &built_in;
+}
+
+static const struct target *target_named(const struct policy *policy, const char *name)
+{
+    for (size_t i = 0; policy != NULL && i < policy->target_count; i++) {
+        if (strcmp(policy->targets[i].name, name) == 0)
+            return &policy->targets[i];
+    }
+    return NULL;
+}
+
+/* --- what the segment holds --------------------------------------------------------------------------------------- */
+
+static void read_circuit(struct row *row, const struct segment *segment, uint32_t index, uint64_t now_ns)
+{
+    const struct circuit *circuit = circuits_at(segment, index);
+    row->called = true;
+    circuit_observe(circuit, settings_of(row->target), now_ns, &row->view);
+    for (unsigned int i = 0; i < COUNTERS; i++)
+        row->counts[i] = counters_sum(&circuit->counters, i);
+    row->in_flight = calls_in_flight(segment, index);
+    row->has_failure = circuits_last_failure(segment, index, &row->last_failure);
+    row->has_transition = circuits_last_transition(segment, index, &row->last_transition);
+}
+
+static void read_segment(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns)
+{
+    struct circuit_texts texts;
+    uint32_t cursor = 0, index;
+    while ((index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE) {
+        struct row *row = add_row(rows);
+        memcpy(row->target_name, texts.target, sizeof row->target_name);
+        memcpy(row->destination, texts.destination, sizeof row->destination);
+        row->target = target_named(policy, row->target_name);
+        read_circuit(row, segment, index, now_ns);
+    }
+}
+
+/* --- what the policy names ---------------------------------------------------------------------------------------- */
+
+static bool has_row(const struct rows *rows, const char *target, const char *destination)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        if (strcmp(rows->at[i].target_name, target) == 0 &&
+            (destination == NULL || strcmp(rows->at[i].destination, destination) == 0))
+            return true;
+    }
+    return false;
+}
+
+static void add_uncalled(struct rows *rows, const struct target *target, const char destination[DESTINATION_MAX])
+{
+    struct row *row = add_row(rows);
+    memcpy(row->target_name, target->name, sizeof row->target_name);
+    memcpy(row->destination, destination, sizeof row->destination);
+    row->target = target;
+}
+
+/*
+ * The one destination that a pattern can take, by the very way in which a connect finds it: so that a pattern which
+ * an earlier section takes everything from has none. False: the pattern leaves it open.
+ */
+static bool literal_destination(const struct policy *policy, const struct target *target, const struct pattern *pattern,
+                                char destination[DESTINATION_MAX])
+{
+    struct endpoint endpoint = {.family = ENDPOINT_IPV4, .port = pattern->port_first};
+    const char *names[] = {pattern->host};
+    size_t name_count = 0;
+    if (target->circuit == CIRCUIT_BY_TARGET) {
+        snprintf(destination, DESTINATION_MAX, "%s", target->name);
+        return true;
+    }
+    switch (pattern->kind) {
+    case PATTERN_NETWORK:
+        endpoint = pattern->network;
+        endpoint.port = pattern->port_first;
+        if (pattern->network.family == ENDPOINT_NONE ||
+            pattern->prefix != (pattern->network.family == ENDPOINT_IPV4 ? 32u : 128u))
+            return false;
+        break;
+    case PATTERN_HOST:
+        if (target->circuit == CIRCUIT_BY_ADDRESS)
+            return false;
+        name_count = 1;
+        break;
+    case PATTERN_UNIX:
+        if (pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
+            return false;
+        break;
+    case PATTERN_HOST_SUFFIX:
+    default:
+        return false;
+    }
+    if (pattern->kind == PATTERN_UNIX) {
+        char *text = format_text("unix:%s", pattern->host);
+        bool parsed = endpoint_parse(&endpoint, text);
+        free(text);
+        if (!parsed)
+            return false;
+    } else if (pattern->port_first != pattern->port_last) {
+        return false;
+    }
+    struct policy_match match;
+    return policy_match(policy, &endpoint, names, name_count, &match) && match.target == target &&
+           policy_destination(&match, &endpoint, names, destination, DESTINATION_MAX) > 0;
+}
+
+static void add_target(struct rows *rows, const struct policy *policy, const struct target *target)
+{
+    for (size_t i = 0; i < target->pattern_count; i++) {
+        char destination[DESTINATION_MAX] = "";
+        if (literal_destination(policy, target, &target->patterns[i], destination) &&
+            !has_row(rows, target->name, destination))
+            add_uncalled(rows, target, destination);
+    }
+    if (!has_row(rows, target->name, NULL))
+        add_uncalled(rows, target, (const char[DESTINATION_MAX]){0});
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct row *left = a, *right = b;
+    /* Targets stand in one array in the file's order; what the policy has no more comes last. */
+    if (left->target != right->target) {
+        if (left->target == NULL || right->target == NULL)
+            return left->target == NULL ? 1 : -1;
+        return left->target < right->target ? -1 : 1;
+    }
+    int order = strcmp(left->target_name, right->target_name);
+    return order != 0 ? order : strverscmp(left->destination, right->destination);
+}
+
+void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns)
+{
+    *rows = (struct rows){0};
+    if (segment->map != NULL)
+        read_segment(rows, segment, policy, now_ns);
+    for (size_t i = 0; policy != NULL && i < policy->target_count; i++)
+        add_target(rows, policy, &policy->targets[i]);
+    if (rows->count > 0)
+        qsort(rows->at, rows->count, sizeof *rows->at, compare);
+}
+
+void rows_free(struct rows *rows)
+{
+    free(rows->at);
+    *rows = (struct rows){0};
+}
+
+/* --- what a row says ---------------------------------------------------------------------------------------------- */
+
+enum circuit_state row_state(const struct row *row)
+{
+    if (row->target != NULL && row->target->mode == MODE_OPEN)
+        return CIRCUIT_OPEN;
+    if (row->target != NULL && (row->target->mode == MODE_CLOSED || row->target->mode == MODE_OFF))
+        return CIRCUIT_CLOSED;
+    return row->view.state;
+}
+
+bool row_probe_due(const struct row *row)
+{
+    return row_state(row) == CIRCUIT_OPEN && row->view.state == CIRCUIT_OPEN && row->view.probe_due &&
+           !(row->target != NULL && row->target->mode == MODE_OPEN);
+}
+
+bool row_retry_in_ms(const struct row *row, uint64_t *ms)
+{
+    if (row_state(row) != CIRCUIT_OPEN || (row->target != NULL && row->target->mode == MODE_OPEN))
+        return false;
+    *ms = row->view.probe_due ? 0 : (row->view.retry_in_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return true;
+}

@@ -1,0 +1,51 @@
+/*
+ * rows.h - the circuits of one policy as an observer sees them now, in the policy's order: what `status` shows.
+ *
+ * All targets of the policy have a row from the start, also those that nobody has called yet. Reading changes nothing.
+ */
+#ifndef SOCKFUSE_CLI_ROWS_H
+#define SOCKFUSE_CLI_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "cli/select.h"
+#include "policy/policy.h"
+#include "segment/event.h"
+
+struct row {
+    char target_name[TARGET_NAME_MAX];
+    char destination[DESTINATION_MAX]; /* "": no destination is known yet, for the patterns leave it open */
+    const struct target *target;       /* NULL: the policy has it no more, or could not be read */
+    bool called;                       /* a circuit stands in the table */
+    struct circuit_view view;
+    uint64_t counts[COUNTERS];
+    uint32_t in_flight;
+    bool has_failure, has_transition;
+    struct event last_failure, last_transition;
+};
+
+struct rows {
+    struct row *at;
+    size_t count;
+};
+
+/*
+ * Collects the rows of a policy: `policy` NULL: it could not be read, so that only what the segment holds is shown.
+ * `now_ns` is the circuits' clock. Free them with rows_free, before the policy.
+ */
+void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns);
+void rows_free(struct rows *rows);
+
+/* The state that the next call meets: the target's mode can override the circuit's own. */
+enum circuit_state row_state(const struct row *row);
+bool row_probe_due(const struct row *row);
+/*
+ * Milliseconds until the next probe, rounded up; false when the state is not open, or stays open by the target's
+ * mode.
+ */
+bool row_retry_in_ms(const struct row *row, uint64_t *ms);
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * select.c - which policies' segments a command acts on.
+ *
+ * See select.h.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/overrides.h"
+#include "cli/select.h"
+
+/* How policy_load builds the identities: see policy.h. */
+static const char patterns_mark[] = "patterns: ";
+static const char both_mark[] = " + patterns: ";
+
+struct visit {
+    struct selection *selection;
+    const char *identity; /* of -p, or NULL */
+    bool quiet;
+};
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Whether a segment belongs to the file of -p: alone, or with targets of -t behind its own. */
+static bool belongs(const char *identity, const char *wanted)
+{
+    if (wanted == NULL)
+        return true;
+    if (!starts_with(identity, wanted))
+        return false;
+    const char *rest = identity + strlen(wanted);
+    return *rest == '\0' || starts_with(rest, both_mark);
+}
+
+static bool open_one(const char *path, void *context)
+{
+    struct visit *visit = context;
+    struct selection *selection = visit->selection;
+    struct segment_error *error = allocate(1, sizeof *error);
+    struct selected *at = reallocarray(selection->at, selection->count + 1, sizeof *at);
+    if (at == NULL)
+        err(EXIT_FAILURE, "no memory");
+    selection->at = at;
+    struct selected *selected = &at[selection->count];
+    *selected = (struct selected){0};
+    if (!segment_open(&selected->segment, path, false, error)) {
+        selection->unusable++;
+        if (!visit->quiet)
+            warnx("%s", error->text);
+    } else if (belongs(segment_identity(&selected->segment), visit->identity)) {
+        selected->identity = copy_text(segment_identity(&selected->segment));
+        selection->count++;
+    } else {
+        segment_detach(&selected->segment);
+    }
+    free(error);
+    return true;
+}
+
+static char *folder_of_state(void)
+{
+    char *folder = allocate(PATH_MAX, 1);
+    if (!state_folder(environment, folder, PATH_MAX))
+        errx(EXIT_FAILURE, "the name of the state folder is too long; set SOCKFUSE_STATE to a shorter one");
+    return folder;
+}
+
+void select_open(struct selection *selection, const char *policy_file, bool quiet)
+{
+    char *identity = policy_file != NULL ? identity_of_file(policy_file) : NULL;
+    *selection = (struct selection){.folder = folder_of_state()};
+    struct visit visit = {selection, identity, quiet};
+    errno = 0;
+    if (!segment_list(selection->folder, open_one, &visit) && errno != 0 && errno != ENOENT && errno != ENOTDIR &&
+        !quiet)
+        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", selection->folder);
+    if (identity != NULL && selection->count == 0) {
+        free(selection->at);
+        selection->at = allocate(1, sizeof *selection->at);
+        selection->at[0].identity = copy_text(identity);
+        selection->count = 1;
+    }
+    free(identity);
+}
+
+void select_close(struct selection *selection)
+{
+    for (size_t i = 0; i < selection->count; i++) {
+        if (selection->at[i].segment.map != NULL)
+            segment_detach(&selection->at[i].segment);
+        free(selection->at[i].identity);
+    }
+    free(selection->at);
+    free(selection->folder);
+    *selection = (struct selection){0};
+}
+
+static bool found_one(const char *path, void *context)
+{
+    (void)path;
+    *(bool *)context = true;
+    return false;
+}
+
+bool anything_in_use(void)
+{
+    bool found = false;
+    char *folder = folder_of_state();
+    segment_list(folder, found_one, &found);
+    free(folder);
+    return found;
+}
+
+void tell_nothing_in_use(const struct selection *selection, FILE *out)
+{
+    fprintf(out, "No policy is in use: there are no circuits in %s%s.\n", selection->folder,
+            selection->unusable > 0 ? " that could be read" : "");
+    fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
+}
+
+char *identity_of_file(const char *file)
+{
+    char *path = realpath(file, NULL);
+    if (path != NULL)
+        return path;
+    int error = errno;
+    const char *slash = strrchr(file, '/');
+    char *folder = slash == NULL ? copy_text(".") : format_text("%.*s/", (int)(slash - file), file);
+    char *parent = realpath(folder, NULL);
+    free(folder);
+    if (parent == NULL) {
+        errno = error;
+        err(EXIT_FAILURE, "%s: no such policy", file);
+    }
+    path = format_text("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash == NULL ? file : slash + 1);
+    free(parent);
+    return path;
+}
+
+/* Splits at blanks, in place, into a NULL-terminated list. */
+static const char **split(char *words)
+{
+    size_t count = 0;
+    const char **list = allocate(strlen(words) / 2 + 2, sizeof *list);
+    for (char *place, *word = strtok_r(words, " ", &place); word != NULL; word = strtok_r(NULL, " ", &place))
+        list[count++] = word;
+    return list;
+}
+
+static struct policy *load(const char *identity, const char *const *options, struct policy_problems *problems)
+{
+    struct policy *policy;
+    char *copy = copy_text(identity), *mark = NULL;
+    if (starts_with(copy, patterns_mark)) {
+        const char **patterns = split(copy + strlen(patterns_mark));
+        policy = policy_from_patterns(patterns, options, problems);
+        free(patterns);
+    } else if (access(copy, F_OK) != 0 && (mark = strstr(copy, both_mark)) != NULL) {
+        *mark = '\0';
+        const char **patterns = split(mark + strlen(both_mark));
+        policy = policy_load_with_patterns(copy, patterns, options, problems);
+        free(patterns);
+    } else {
+        policy = policy_load(copy, options, problems);
+    }
+    free(copy);
+    return policy;
+}
+
+struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why)
+{
+    struct policy_problems problems = {0};
+    char **options = segment_file[0] != '\0' ? overrides_recall(segment_file) : NULL;
+    struct policy *policy = load(identity, (const char *const *)options, &problems);
+    *why = NULL;
+    for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {
+        if (problems.at[i].is_error && problems.at[i].line > 0)
+            *why = format_text("line %u: %s", problems.at[i].line, problems.at[i].text);
+        else if (problems.at[i].is_error)
+            *why = copy_text(problems.at[i].text);
+    }
+    if (policy == NULL && *why == NULL)
+        *why = copy_text("it can't be read");
+    policy_problems_free(&problems);
+    overrides_free(options);
+    return policy;
+}

@@ -1,0 +1,55 @@
+/*
+ * select.h - which policies' segments a command acts on.
+ *
+ * With -p FILE: those of that policy (alone, or with targets of `run -t` behind its own); else all in the state
+ * folder. Segments are mapped read-only where that serves. For observers; nothing is ever made or changed here.
+ */
+#ifndef SOCKFUSE_CLI_SELECT_H
+#define SOCKFUSE_CLI_SELECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "policy/policy.h"
+#include "segment/segment.h"
+
+struct selected {
+    struct segment segment; /* map == NULL: the policy of -p is not in use */
+    char *identity;         /* of the policy: its real path, or its patterns */
+};
+
+struct selection {
+    struct selected *at;
+    size_t count;
+    size_t unusable;  /* segments that stand in the folder and can't be used */
+    char *folder;     /* where they were looked for */
+};
+
+/*
+ * Opens the segments in the order of their names. One that can't be used is skipped, with a warning unless `quiet`.
+ * `policy_file` is what -p said, or NULL; if no segment belongs to it, the selection has one entry without a map.
+ * Free it with select_close.
+ */
+void select_open(struct selection *selection, const char *policy_file, bool quiet);
+void select_close(struct selection *selection);
+
+/* Whether any segment stands in the state folder. */
+bool anything_in_use(void);
+
+/* Prints what to do when there is nothing to show. */
+void tell_nothing_in_use(const struct selection *selection, FILE *out);
+
+/*
+ * The identity that -p FILE names: its real path; also for a file that is gone while its circuits live on. To be
+ * freed.
+ */
+char *identity_of_file(const char *file);
+
+/*
+ * The policy of an identity as it is now: read from its file, or made of its patterns, with the overrides that the
+ * last `run -o` of it gave. NULL: it can't be read or has errors (the first is in `*why`, to be freed).
+ * `segment_file` is its segment's path, or "".
+ */
+struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why);
+
+#endif

@@ -1,0 +1,398 @@
+/*
+ * status.c - `sockfuse status`: the circuits, and who is attached.
+ *
+ * Computes the state at reading (a circuit whose pause is over shows `open, probe due`) and changes nothing. Text for
+ * people, or JSON with --json.
+ */
+#include <err.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/json.h"
+#include "cli/rows.h"
+#include "cli/select.h"
+#include "cli/table.h"
+#include "segment/clock.h"
+#include "segment/process.h"
+#include "segment/text.h"
+
+static const char help[] =
+    "Usage: sockfuse status [-p FILE] [--json]\n"
+    "Shows the circuits of the policies in use, and the processes that are attached.\n"
+    "\n"
+    "  -p, --policy FILE  only those of this policy\n"
+    "      --json         one JSON array, an object for each policy\n"
+    "  -h, --help         this text\n"
+    "      --version      the version\n"
+    "\n"
+    "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
+    "             open, probe due: the pause is over, the next call is the probe\n"
+    "  FAILURES   in a row, of how many open the circuit\n"
+    "  RETRY IN   until the next probe\n"
+    "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
+    "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
+    "\n"
+    "The circuits are in $SOCKFUSE_STATE, else in $XDG_RUNTIME_DIR/sockfuse, /run/sockfuse (root) or\n"
+    "/tmp/sockfuse-UID.\n";
+
+/* --- text --------------------------------------------------------------------------------------------------------- */
+
+static const struct column circuit_columns[] = {
+    {"TARGET", false}, {"DESTINATION", false}, {"STATE", false},   {"FAILURES", true}, {"RETRY IN", true},
+    {"IN FLIGHT", true}, {"CALLS", true},      {"FAILED", true},   {"NEUTRAL", true},  {"LATE", true},
+    {"REFUSED", true}, {"LAST FAILURE", false},
+};
+#define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
+static const struct column process_columns[] = {{"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"", false}};
+#define PROCESS_COLUMNS (sizeof process_columns / sizeof *process_columns)
+
+static void add_state(struct table *table, const struct row *row)
+{
+    static const enum colour colours[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
+    enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
+    enum circuit_state state = row_state(row);
+    const char *name = circuit_state_name(state);
+    if (mode == MODE_OFF)
+        table_add(table, DIM, "off");
+    else if (row->destination[0] == '\0')
+        table_add(table, DIM, "no calls yet");
+    else if (mode == MODE_OPEN || mode == MODE_CLOSED)
+        table_addf(table, colours[state], "%s, by mode", name);
+    else if (row_probe_due(row))
+        table_addf(table, YELLOW, "open, probe due%s", mode == MODE_OBSERVE ? ", observed" : "");
+    else
+        table_addf(table, colours[state], "%s%s", name, mode == MODE_OBSERVE ? ", observed" : "");
+}
+
+static void add_failures(struct table *table, const struct row *row)
+{
+    uint32_t failures = row->view.failures;
+    if (row->view.state != CIRCUIT_CLOSED) {
+        /* An open circuit counts no failures; those that opened it are in the transition's record. */
+        if (!row->has_transition || row->last_transition.failures == 0) {
+            table_add(table, PLAIN, "");
+            return;
+        }
+        failures = row->last_transition.failures;
+    }
+    if (row->target == NULL)
+        table_addf(table, PLAIN, "%" PRIu32 "/?", failures);
+    else if (row->target->breaker.failure_threshold == 0 || row->target->mode == MODE_CLOSED)
+        table_addf(table, PLAIN, "%" PRIu32, failures);
+    else
+        table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, failures, row->target->breaker.failure_threshold);
+}
+
+static void add_count(struct table *table, uint64_t count)
+{
+    if (count == 0)
+        table_add(table, PLAIN, "");
+    else
+        table_addf(table, PLAIN, "%" PRIu64, count);
+}
+
+static uint64_t ago(uint64_t now_ns, uint64_t then_ns)
+{
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+static void add_circuit(struct table *table, const struct row *row, bool name_targets, uint64_t now_ns)
+{
+    char span[SPAN_TEXT_MAX];
+    uint64_t retry_ms;
+    table_add(table, PLAIN, name_targets || row->destination[0] == '\0' ? row->target_name : "");
+    table_add(table, PLAIN, row->destination);
+    add_state(table, row);
+    if (row->destination[0] == '\0' || (row->target != NULL && row->target->mode == MODE_OFF)) {
+        for (size_t i = 3; i < CIRCUIT_COLUMNS; i++)
+            table_add(table, PLAIN, "");
+        return;
+    }
+    add_failures(table, row);
+    bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
+    table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
+    table_addf(table, PLAIN, "%" PRIu32, row->in_flight);
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_ADMITTED]);
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_FAILED]);
+    add_count(table, row->counts[COUNT_NEUTRAL]);
+    add_count(table, row->counts[COUNT_LATE]);
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_REFUSED]);
+    if (row->has_failure)
+        table_addf(table, PLAIN, "%s, %s ago", failure_kind_name(row->last_failure.kind),
+                   span_format(ago(now_ns, row->last_failure.mono_ns), span));
+    else
+        table_add(table, PLAIN, "");
+}
+
+static void print_circuits(const struct rows *rows, uint64_t now_ns)
+{
+    /* A section that is named after its one destination need not be named twice. */
+    bool name_targets = false;
+    for (size_t i = 0; i < rows->count; i++)
+        name_targets = name_targets || strcmp(rows->at[i].target_name, rows->at[i].destination) != 0;
+    struct table table;
+    table_start(&table, circuit_columns, CIRCUIT_COLUMNS);
+    for (size_t i = 0; i < rows->count; i++)
+        add_circuit(&table, &rows->at[i], name_targets, now_ns);
+    table_print(&table, stdout, 2);
+    for (size_t i = 0; i < rows->count; i++) {
+        uint64_t local = rows->at[i].counts[COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL];
+        if (local > 0) {
+            fputs("  note: ", stdout);
+            print_safely(rows->at[i].destination, stdout);
+            printf(": %" PRIu64 " of the neutral calls failed on this side (no route, no port, no permission)\n", local);
+        }
+    }
+}
+
+static void print_processes(const struct segment *segment, const struct policy *policy)
+{
+    struct table table;
+    struct process_view process;
+    uint64_t now_ns = clock_wall_ns();
+    table_start(&table, process_columns, PROCESS_COLUMNS);
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
+        char span[SPAN_TEXT_MAX];
+        bool old = policy != NULL && policy->path != NULL && process.revision != policy->revision;
+        table_addf(&table, PLAIN, "%" PRIu32, process.pid);
+        table_add(&table, PLAIN, process.program);
+        table_add(&table, PLAIN, span_format(ago(now_ns, process.attached_ns), span));
+        table_add(&table, YELLOW, old ? "runs an earlier version of the policy" : "");
+    }
+    if (table.cell_count == 0) {
+        printf("  No process is attached now.\n");
+        return;
+    }
+    fputc('\n', stdout);
+    table_print(&table, stdout, 2);
+}
+
+static void print_policy(const struct selected *selected, const struct policy *policy, const char *why,
+                         const struct rows *rows, uint64_t now_ns)
+{
+    bool coloured = colour_wanted(stdout);
+    fputs(colour_start(BOLD, coloured), stdout);
+    print_safely(selected->identity, stdout);
+    printf("%s\n", colour_start(PLAIN, coloured));
+    if (policy == NULL) {
+        fputs("  The policy can't be read now, so its targets and limits are unknown: ", stdout);
+        print_safely(why, stdout);
+        fputc('\n', stdout);
+    }
+    if (rows->count > 0)
+        print_circuits(rows, now_ns);
+    else
+        printf("  No calls yet.\n");
+    if (selected->segment.map != NULL)
+        print_processes(&selected->segment, policy);
+    else
+        printf("  Not in use: no program was started under it yet. Start one: sockfuse run -p FILE -- CMD\n");
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
+
+static void write_counters(struct json *json, const struct row *row)
+{
+    static const struct {
+        const char *key;
+        enum counter counter;
+    } counters[] = {
+        {"admitted", COUNT_ADMITTED},
+        {"succeeded", COUNT_SUCCEEDED},
+        {"failed", COUNT_FAILED},
+        {"neutral", COUNT_NEUTRAL},
+        {"business", COUNT_BUSINESS},
+        {"late", COUNT_LATE},
+        {"refused", COUNT_REFUSED},
+        {"probes_succeeded", COUNT_PROBES_SUCCEEDED},
+        {"probes_failed", COUNT_PROBES_FAILED},
+        {"opened", COUNT_OPENED},
+        {"slow", COUNT_SLOW},
+    };
+    json_open(json, "counters", '{');
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        json_unsigned(json, counters[i].key, row->counts[counters[i].counter]);
+    json_close(json, '}');
+}
+
+static void write_kinds(struct json *json, const struct row *row)
+{
+    json_open(json, "failures", '{');
+    for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
+        if (row->counts[COUNT_FAILURE_KIND + kind] > 0)
+            json_unsigned(json, failure_kind_name(kind), row->counts[COUNT_FAILURE_KIND + kind]);
+    }
+    json_close(json, '}');
+    json_open(json, "neutral", '{');
+    for (unsigned int reason = 1; reason < NEUTRAL_REASONS; reason++) {
+        if (row->counts[COUNT_NEUTRAL_REASON + reason] > 0)
+            json_unsigned(json, neutral_reason_name(reason), row->counts[COUNT_NEUTRAL_REASON + reason]);
+    }
+    json_close(json, '}');
+}
+
+static void write_last_failure(struct json *json, const struct row *row)
+{
+    const struct event *failure = &row->last_failure;
+    char time[32];
+    if (!row->has_failure) {
+        json_null(json, "last_failure");
+        return;
+    }
+    time_rfc3339(failure->time_ns, time, sizeof time);
+    json_open(json, "last_failure", '{');
+    json_string(json, "kind", failure_kind_name(failure->kind));
+    json_string(json, "errno", failure->error != 0 ? errno_name(failure->error) : NULL);
+    json_unsigned(json, "elapsed_ms", failure->elapsed_ms);
+    json_unsigned(json, "pid", failure->pid);
+    json_string(json, "program", failure->program);
+    json_string(json, "time", time);
+    json_close(json, '}');
+}
+
+static void write_circuit(struct json *json, const struct row *row)
+{
+    uint64_t retry_ms;
+    json_open(json, NULL, '{');
+    json_string(json, "target", row->target_name);
+    json_string(json, "destination", row->destination);
+    json_string(json, "state", circuit_state_name(row_state(row)));
+    json_bool(json, "probe_due", row_probe_due(row));
+    json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
+    json_unsigned(json, "consecutive_failures", row->view.failures);
+    if (row->target != NULL)
+        json_unsigned(json, "failure_threshold", row->target->breaker.failure_threshold);
+    else
+        json_null(json, "failure_threshold");
+    if (row_retry_in_ms(row, &retry_ms))
+        json_unsigned(json, "retry_in_ms", retry_ms);
+    else
+        json_null(json, "retry_in_ms");
+    json_unsigned(json, "in_flight", row->in_flight);
+    write_counters(json, row);
+    write_kinds(json, row);
+    write_last_failure(json, row);
+    json_close(json, '}');
+}
+
+static void write_processes(struct json *json, const struct segment *segment)
+{
+    struct process_view process;
+    json_open(json, "processes", '[');
+    for (uint32_t cursor = 0; segment->map != NULL && process_next(segment, &cursor, &process);) {
+        char time[32], revision[17];
+        time_rfc3339(process.attached_ns, time, sizeof time);
+        /* As text: numbers above 2^53 do not survive every reader of JSON. */
+        snprintf(revision, sizeof revision, "%016" PRIx64, process.revision);
+        json_open(json, NULL, '{');
+        json_unsigned(json, "pid", process.pid);
+        json_string(json, "program", process.program);
+        json_string(json, "attached", time);
+        json_string(json, "policy_revision", revision);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void write_policy(struct json *json, const struct selected *selected, const struct rows *rows)
+{
+    json_open(json, NULL, '{');
+    json_string(json, "policy", selected->identity);
+    json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
+    json_open(json, "circuits", '[');
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->at[i].destination[0] != '\0')
+            write_circuit(json, &rows->at[i]);
+    }
+    json_close(json, ']');
+    write_processes(json, &selected->segment);
+    json_close(json, '}');
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+/* False: the policy of -p is not in use, and can't be read either. */
+static bool show(const struct selected *selected, struct json *json, bool first)
+{
+    char *why;
+    struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
+    bool usable = policy != NULL || selected->segment.map != NULL;
+    if (usable) {
+        struct rows rows;
+        uint64_t now_ns = clock_circuit_ns();
+        rows_collect(&rows, &selected->segment, policy, now_ns);
+        if (json != NULL) {
+            write_policy(json, selected, &rows);
+        } else {
+            if (!first)
+                fputc('\n', stdout);
+            print_policy(selected, policy, why, &rows, now_ns);
+        }
+        rows_free(&rows);
+    } else {
+        warnx("%s: %s", selected->identity, why);
+    }
+    free(why);
+    policy_free(policy);
+    return usable;
+}
+
+static int show_all(const char *policy_file, bool as_json)
+{
+    struct selection selection;
+    struct json json;
+    int status = EXIT_SUCCESS;
+    json_start(&json, stdout);
+    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+        warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
+    select_open(&selection, policy_file, false);
+    if (as_json)
+        json_open(&json, NULL, '[');
+    else if (selection.count == 0)
+        tell_nothing_in_use(&selection, stdout);
+    for (size_t i = 0; i < selection.count; i++) {
+        if (!show(&selection.at[i], as_json ? &json : NULL, i == 0))
+            status = EXIT_FAILURE;
+    }
+    if (as_json)
+        json_close(&json, ']');
+    select_close(&selection);
+    return finish_output(status);
+}
+
+int command_status(int argc, char **argv)
+{
+    static const struct option options[] = {
+        COMMON_OPTIONS,
+        {"policy", required_argument, NULL, 'p'},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {NULL, 0, NULL, 0},
+    };
+    const char *policy_file = NULL;
+    bool as_json = false;
+    int letter;
+    while ((letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1) {
+        switch (letter) {
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        case 'p':
+            policy_file = optarg;
+            break;
+        case OPTION_JSON:
+            as_json = true;
+            break;
+        default:
+            return usage_error("status");
+        }
+    }
+    if (optind < argc) {
+        warnx("status: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
+        return usage_error("status");
+    }
+    return show_all(policy_file, as_json);
+}
