@@ -43,16 +43,16 @@ COMMAND := $(BUILD)/sockfuse
 
 all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
 
-$(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map
+$(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 	$(call Q,LINK) $(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
-	    -o $@ $(PRELOAD) $(CORE) $(LIBBSD)
+	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ $(LIBBSD)
 
-# The preprocessor turns the one table of symbols into the linker's list of what the library exports.
-$(BUILD)/exports.map: src/preload/exports.map.in src/preload/symbols.def $(BUILD)/flags
+# The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which further names.
+$(BUILD)/exports.map $(BUILD)/aliases.ld: $(BUILD)/%: src/preload/%.in src/preload/symbols.def $(BUILD)/flags
 	$(call Q,MAP) $(CC) -E -P -x c -Isrc -Isrc/preload -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/flags

@@ -1,0 +1,221 @@
+/*
+ * attempt.c - one connect: where does it go, may it go, and what did it come to.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "preload/life.h"
+#include "preload/lineage.h"
+#include "preload/names.h"
+#include "preload/real.h"
+#include "preload/siblings.h"
+#include "preload/socket_state.h"
+#include "segment/circuits.h"
+#include "segment/clock.h"
+
+#define NAMES_TRIED 4u /* names of one address that are held against the policy */
+/*
+ * "No route on this host" comes back from connect within microseconds; an answer of the network takes a round trip. (A blocking connect leaves
+ * nothing else to tell them by: the kernel resets the socket's counters when it fails.)
+ */
+#define AT_ONCE_NS NS_PER_MS
+
+/* Where an attempt goes: the target that takes it and its circuit. */
+struct destination {
+    struct endpoint endpoint;
+    struct policy_match match;
+    char text[DESTINATION_MAX];
+    uint64_t siblings[CIRCUIT_ADDRESSES];
+    size_t sibling_count;
+};
+
+static bool find_destination(const struct sockaddr *address, socklen_t length, struct destination *destination)
+{
+    char names[NAMES_TRIED][HOST_NAME_SIZE];
+    const char *list[NAMES_TRIED];
+    size_t count = 0;
+    if (!endpoint_from_sockaddr(&destination->endpoint, address, length))
+        return false;
+    if (guest.policy->has_host_patterns && destination->endpoint.family != ENDPOINT_UNIX)
+        count = names_of(&destination->endpoint, names, NAMES_TRIED);
+    for (size_t i = 0; i < count; i++)
+        list[i] = names[i];
+    if (!policy_match(guest.policy, &destination->endpoint, list, count, &destination->match) ||
+        destination->match.target->mode == MODE_OFF)
+        return false;
+    destination->sibling_count = 0;
+    if (destination->match.name >= 0 && destination->match.target->circuit != CIRCUIT_BY_ADDRESS)
+        destination->sibling_count = names_siblings(list[destination->match.name], destination->endpoint.port,
+                                                    destination->siblings, CIRCUIT_ADDRESSES);
+    return policy_destination(&destination->match, &destination->endpoint, list, destination->text,
+                              sizeof destination->text) > 0;
+}
+
+/* Enters an admitted attempt into the tables, so that whatever happens next finds it. */
+static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit, uint32_t call,
+                  uint64_t real_ns, struct attempt_ticket *ticket)
+{
+    descriptor former;
+    uint32_t number = pool_take();
+    struct connection *connection = pool_at(number);
+    if (!connection)
+        return false;
+    connection->epoch = lineage_epoch();
+    connection->call = call;
+    connection->circuit = circuit;
+    connection->raced_since = siblings_now();
+    connection->station = station;
+    connection->target = destination->match.target;
+    connection->cookie = socket_cookie(fd);
+    connection->address_key = endpoint_hash(&destination->endpoint);
+    atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
+    atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    if (destination->endpoint.family == ENDPOINT_UNIX)
+        connection_mark(connection, CONNECTION_UNIX);
+    ticket->entry = descriptor_of_connection(number, atomic_load_explicit(&connection->serial, memory_order_relaxed));
+    if (descriptor_set(fd, ticket->entry, &former)) {
+        life_release(former, fd);
+        return true;
+    }
+    atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
+    pool_give(number);
+    return false;
+}
+
+/* A connect on a socket that is known already. True if that settles what to do with it. */
+static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t length, descriptor entry,
+                               struct attempt_ticket *ticket, enum passage *passage)
+{
+    struct connection *connection = life_of(entry);
+    *passage = PASSAGE_FREE;
+    if (!connection) /* an ancestor's attempt, or one whose record has moved on */
+        return life_of_anybody(entry) != NULL;
+    if (length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC) {
+        connection_closing(fd); /* dissolves the association: the socket is fresh again */
+        descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
+        return true;
+    }
+    if (connection_has(connection, CONNECTION_ANSWERED))
+        return true; /* the kernel will say EISCONN */
+    if (!connection_has(connection, CONNECTION_FAILED)) {
+        ticket->entry = entry;
+        ticket->again = true;
+        *passage = PASSAGE_GUARDED;
+        return true;
+    }
+    connection_closing(fd); /* the former attempt failed: this is a new one on the same socket */
+    descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
+    ticket->after_failure = true;
+    return false;
+}
+
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket)
+{
+    struct destination destination;
+    enum passage passage;
+    *ticket = (struct attempt_ticket){.fd = fd};
+    descriptor entry = descriptor_get(fd);
+    if (!guest_ready() || fd < 0 || !address || entry == DESCRIPTOR_OTHER)
+        return PASSAGE_FREE;
+    if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
+        return passage;
+    if (!find_destination(address, length, &destination))
+        return PASSAGE_FREE;
+    /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows what it is. */
+    if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
+        return PASSAGE_FREE;
+
+    uint64_t real_ns = clock_real_ns();
+    uint64_t now_ns = clock_is_replaced() ? clock_circuit_ns() : real_ns;
+    const struct target *target = destination.match.target;
+    struct station *station = guest_station(target, real_ns);
+    if (!station)
+        return PASSAGE_FREE;
+    struct attempt attempt = {
+        .target = target,
+        .circuit = circuits_find(&station->segment, target->name, destination.text, now_ns),
+        .address_key = endpoint_hash(&destination.endpoint),
+        .siblings = destination.siblings,
+        .sibling_count = destination.sibling_count,
+        .shard = life_shard(),
+    };
+    uint32_t call = CALL_NONE;
+    enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
+    if (admission == ADMIT_REFUSED_OPEN || admission == ADMIT_REFUSED_HALF_OPEN) {
+        ticket->error = target->on_open;
+        return PASSAGE_REFUSED;
+    }
+    if (call == CALL_NONE)
+        return PASSAGE_FREE;
+    if (lineage_is_borrowed() || !track(fd, &destination, station, attempt.circuit, call, real_ns, ticket)) {
+        guard_forget(&station->guard, call, target, attempt.shard, now_ns);
+        return PASSAGE_FREE;
+    }
+    return PASSAGE_GUARDED;
+}
+
+/* connect says that all is well: with TCP Fast Open it says so before a packet has left. */
+static void connect_succeeded(struct connection *connection, int fd)
+{
+    if (!connection_has(connection, CONNECTION_UNIX) && socket_state(fd, false).stage == SOCKET_PENDING)
+        connection_mark(connection, CONNECTION_FAST_OPEN);
+    else
+        life_connected(connection);
+}
+
+void connection_returned(const struct attempt_ticket *ticket, int result, int error)
+{
+    /* Another thread may have closed the descriptor while connect waited (Java does): then that close was the end. */
+    if (descriptor_get(ticket->fd) != ticket->entry)
+        return;
+    struct connection *connection = life_of(ticket->entry);
+    if (!connection)
+        return;
+    if (result >= 0 || error == EISCONN) {
+        connect_succeeded(connection, ticket->fd);
+        return;
+    }
+    switch (error) {
+    case EALREADY:
+    case EINTR: /* the kernel goes on connecting */
+        return;
+    case EINPROGRESS:
+        /* On a blocking socket its SO_SNDTIMEO ran out. */
+        if (!ticket->again && socket_blocks(ticket->fd))
+            life_settle(connection, SEEN_WAIT_ENDED, 0, false);
+        return;
+    case ECONNABORTED:
+        /* The kernel's answer to a connect on a socket whose error was read: it tells nothing of the peer. */
+        if (ticket->after_failure)
+            error = EINVAL;
+        break;
+    default:
+        break;
+    }
+    uint64_t began_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    bool at_once = !ticket->again && clock_real_ns() - began_ns < AT_ONCE_NS;
+    life_settle(connection, SEEN_ERROR, error, at_once);
+}
+
+bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
+{
+    (void)context;
+    if (phase != PHASE_CONNECTING)
+        return true;
+    for (uint32_t i = 0; i < pool_high(); i++) {
+        struct connection *connection = pool_at(i);
+        if (!connection || connection->call != call || connection->epoch != lineage_epoch() ||
+            !atomic_load_explicit(&connection->aliases, memory_order_relaxed))
+            continue;
+        int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+        if (connection->cookie && socket_cookie(fd) != connection->cookie)
+            return true;
+        enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
+        if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
+            return true;
+        life_connected(connection);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,67 @@
+/*
+ * connection.h - the life of a guarded connection in this process, from connect to the end of its call.
+ *
+ * Wrappers ask and tell: may this attempt go (connection_begin), what did connect return, what was sent, what came, who closes. This
+ * room finds the destination, asks the segment for admission, and judges what was seen with the kernel's help (socket_state). It
+ * wraps nothing itself. Everything here is async-signal-safe: no lock, no allocation but mmap; errno is kept by the callers.
+ */
+#ifndef SOCKFUSE_PRELOAD_CONNECTION_H
+#define SOCKFUSE_PRELOAD_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "breaker/outcome.h"
+#include "preload/descriptors.h"
+
+/* Whether an attempt goes past us, goes and is watched, or is refused. */
+enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED };
+
+struct attempt_ticket {
+    descriptor entry; /* of the descriptor while it stands for this attempt */
+    int fd;
+    int error;        /* PASSAGE_REFUSED: the errno of the refusal */
+    bool again;       /* a further connect on a pending socket: it asks how the attempt stands */
+    bool after_failure; /* the socket's former attempt had failed */
+};
+
+/*
+ * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure to run (wget's siglongjmp).
+ * A refusal makes no system call, an admission one to three.
+ */
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket);
+/* After it, with its result and errno. */
+void connection_returned(const struct attempt_ticket *ticket, int result, int error);
+
+/*
+ * After a send or receive on a descriptor whose entry named a connection when the call began: `result` and `error` as the real
+ * function left them. `wanted`: bytes asked for, so that a read of none is no end of stream.
+ */
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, int flags);
+void connection_received(descriptor entry, int fd, ssize_t result, int error, size_t wanted, int flags);
+/* After getsockopt(SO_ERROR) gave `pending` (0: nothing). */
+void connection_error_read(descriptor entry, int fd, int pending);
+
+/* Before the real shutdown. */
+void connection_shutting(int fd, int how);
+/* Before the real close of whatever kind: forgets the number and, with its last alias, ends the call. */
+void connection_closing(int fd);
+/* Before close_range and closefrom. */
+void connection_closing_range(unsigned int first, unsigned int last);
+/* After a successful socket(): the number's past, if a close of it was missed, is over; what it is now is remembered. */
+void connection_created(int fd, int domain, int type, int protocol);
+/* After a successful dup: `to` is another number for what `fd` is; `to`'s own past was ended by connection_closing before. */
+void connection_duplicated(int fd, int to);
+
+/* Before the process ends: settles what its status tells, gives everything back. Once; later calls find nothing. */
+void connection_exit(int status);
+/* For on_exit(3). */
+void connection_exit_handler(int status, void *unused);
+
+/* For struct guard: whether the overdue call still hangs, by the kernel's word. */
+bool connection_still_hangs(uint32_t call, enum phase phase, void *context);
+
+#endif

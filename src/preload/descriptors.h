@@ -1,0 +1,61 @@
+/*
+ * descriptors.h - what is known of each descriptor number: nothing, what socket() was asked for, or a guarded connection.
+ *
+ * Chunks are mapped when a number in them is first used; nothing loops over RLIMIT_NOFILE. An entry is one 64-bit word, so reading it is
+ * one load: the way of an untracked descriptor through every wrapper. Async-signal-safe; no lock.
+ */
+#ifndef SOCKFUSE_PRELOAD_DESCRIPTORS_H
+#define SOCKFUSE_PRELOAD_DESCRIPTORS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHUNK_BITS 10
+#define CHUNK_SIZE (1u << CHUNK_BITS)
+#define DESCRIPTORS_MAX (1u << 30) /* what sysctl fs.nr_open can allow at the most, practically */
+
+/*
+ * An entry: connection + 1 in the high half (0: none), then the connection's serial number, then what socket() said.
+ * 0 is a number of which nothing is known.
+ */
+typedef uint64_t descriptor;
+#define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
+#define DESCRIPTOR_OTHER UINT64_C(2)  /* some other socket: never guarded */
+
+struct descriptor_chunk {
+    _Atomic uint64_t at[CHUNK_SIZE];
+};
+/* A root: 8 MiB of untouched zero pages, of which the kernel gives only those that are used. */
+extern _Atomic(struct descriptor_chunk *) descriptor_chunks[DESCRIPTORS_MAX >> CHUNK_BITS];
+
+static inline descriptor descriptor_get(int fd)
+{
+    if ((unsigned int)fd >= DESCRIPTORS_MAX)
+        return 0;
+    struct descriptor_chunk *chunk =
+        atomic_load_explicit(&descriptor_chunks[(unsigned int)fd >> CHUNK_BITS], memory_order_acquire);
+    /* acquire: a connection's fields were written before its entry was. */
+    return chunk ? atomic_load_explicit(&chunk->at[(unsigned int)fd & (CHUNK_SIZE - 1)], memory_order_acquire) : 0;
+}
+
+/* The connection's number + 1, or 0. */
+static inline uint32_t descriptor_connection(descriptor entry)
+{
+    return (uint32_t)(entry >> 32);
+}
+
+static inline descriptor descriptor_of_connection(uint32_t number, uint32_t serial)
+{
+    return (uint64_t)(number + 1) << 32 | (uint64_t)(serial & 0xffffffu) << 8 | DESCRIPTOR_STREAM;
+}
+
+/* Sets an entry and returns the former one. Maps a chunk if need be (one system call); false if there is no memory. */
+bool descriptor_set(int fd, descriptor entry, descriptor *former);
+/* Takes the entry out: whoever gets a connection here is the one that closes it. */
+descriptor descriptor_take(int fd);
+/* The first number at or after `fd`, and not after `last`, of which something is known; -1: none. */
+int descriptor_next(int fd, int last);
+
+#endif

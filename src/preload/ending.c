@@ -1,0 +1,129 @@
+/*
+ * ending.c - the ends of a guarded connection: shutdown, close in all its forms, dup over it, exit.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <netinet/in.h>
+
+#include "preload/life.h"
+#include "preload/lineage.h"
+#include "preload/socket_state.h"
+#include "segment/clock.h"
+
+#define SOCKET_TYPE_MASK 0xf /* the rest are SOCK_NONBLOCK and SOCK_CLOEXEC */
+
+void connection_shutting(int fd, int how)
+{
+    struct connection *connection = life_of(descriptor_get(fd));
+    if (!connection || lineage_is_borrowed())
+        return;
+    if (how == SHUT_WR) {
+        connection_mark(connection, CONNECTION_SHUT_WRITE);
+        atomic_store_explicit(&connection->shut_write_ns, clock_real_ns(), memory_order_relaxed);
+        /* While the attempt is pending there is nothing to half-close: the program gives up. */
+        if (life_phase(connection) == PHASE_CONNECTING)
+            life_judge_end(connection, fd, true);
+        return;
+    }
+    life_judge_end(connection, fd, true);
+    connection_mark(connection, CONNECTION_SHUT_READ);
+    if (how == SHUT_RDWR)
+        connection_mark(connection, CONNECTION_SHUT_WRITE);
+}
+
+/* Another descriptor that stands for the connection: the one it was known by is going. */
+static void move_to_alias(struct connection *connection, descriptor entry, int fd)
+{
+    if (atomic_load_explicit(&connection->fd, memory_order_relaxed) != fd)
+        return;
+    for (int at = descriptor_next(0, INT_MAX); at >= 0; at = descriptor_next(at + 1, INT_MAX))
+        if (descriptor_get(at) == entry) {
+            atomic_store_explicit(&connection->fd, at, memory_order_relaxed);
+            return;
+        }
+}
+
+void life_release(descriptor entry, int fd)
+{
+    struct connection *connection = life_of_anybody(entry);
+    if (!connection)
+        return;
+    if (atomic_fetch_sub_explicit(&connection->aliases, 1, memory_order_acq_rel) != 1) {
+        move_to_alias(connection, entry, fd);
+        return;
+    }
+    if (life_of(entry)) /* in a fork's child the call is the parent's */
+        life_judge_end(connection, fd, true);
+    life_forget(connection);
+    pool_give(descriptor_connection(entry) - 1);
+}
+
+void connection_closing(int fd)
+{
+    descriptor entry = descriptor_get(fd);
+    if (!entry || (descriptor_connection(entry) && lineage_is_borrowed()))
+        return;
+    life_release(descriptor_take(fd), fd);
+}
+
+void connection_closing_range(unsigned int first, unsigned int last)
+{
+    if (first > INT_MAX)
+        return;
+    int end = last > INT_MAX ? INT_MAX : (int)last;
+    int fd = descriptor_next((int)first, end);
+    if (fd < 0 || lineage_is_borrowed())
+        return;
+    for (; fd >= 0; fd = fd == INT_MAX ? -1 : descriptor_next(fd + 1, end))
+        connection_closing(fd);
+}
+
+void connection_duplicated(int fd, int to)
+{
+    descriptor entry = descriptor_get(fd), former = descriptor_get(to);
+    if ((!entry && !former) ||
+        ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()))
+        return;
+    struct connection *connection = life_of_anybody(entry);
+    if (descriptor_connection(entry) && !connection)
+        entry = 0; /* its record has moved on */
+    if (connection)
+        atomic_fetch_add_explicit(&connection->aliases, 1, memory_order_relaxed);
+    descriptor_set(to, entry, &former);
+    life_release(former, to); /* a close was missed: the cookie keeps this from charging anything */
+}
+
+void connection_created(int fd, int domain, int type, int protocol)
+{
+    bool is_stream = (type & SOCKET_TYPE_MASK) == SOCK_STREAM && socket_family_is_guarded(domain) &&
+                     (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
+    descriptor entry = is_stream ? DESCRIPTOR_STREAM : DESCRIPTOR_OTHER, former = descriptor_get(fd);
+    if (former == entry || (descriptor_connection(former) && lineage_is_borrowed()))
+        return;
+    descriptor_set(fd, entry, &former);
+    life_release(former, fd);
+}
+
+void connection_exit(int status)
+{
+    if (!guest_ready() || lineage_is_borrowed())
+        return;
+    atomic_store_explicit(&guest.ready, false, memory_order_relaxed);
+    for (int fd = descriptor_next(0, INT_MAX); fd >= 0; fd = descriptor_next(fd + 1, INT_MAX)) {
+        descriptor entry = descriptor_take(fd);
+        struct connection *connection = life_of(entry);
+        if (!connection)
+            continue;
+        /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer. */
+        bool gave_up = status != 0 || life_phase(connection) == PHASE_CONNECTING;
+        life_judge_end(connection, fd, gave_up);
+        life_forget(connection);
+    }
+    guest_leave();
+}
+
+void connection_exit_handler(int status, void *unused)
+{
+    (void)unused;
+    connection_exit(status);
+}

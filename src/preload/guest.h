@@ -1,0 +1,59 @@
+/*
+ * guest.h - the library's state in its host process: the roots, and how far start-up has come.
+ *
+ * Everything here is written by startup.c (and once more after a fork, or when the segment's file was deleted) and read by everybody.
+ * Each level needs those before it:
+ *
+ *   loaded     the dynamic linker has mapped us; other libraries' constructors may already call wrappers: they pass through
+ *   resolved   real.NAME leads behind us
+ *   policied   there is a policy for this program; without one the library stays here and does nothing
+ *   attached   the segment is mapped and this process has a slot in it
+ *   ready      guest_ready() is true: wrappers guard
+ */
+#ifndef SOCKFUSE_PRELOAD_GUEST_H
+#define SOCKFUSE_PRELOAD_GUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "segment/calls.h"
+
+/* A guard with the segment that it uses; the segment of a deleted file stays mapped, for calls may be in flight in it. */
+struct station {
+    struct guard guard;
+    struct segment segment;
+    _Atomic uint64_t identity; /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+};
+
+struct guest {
+    _Atomic bool ready;
+    struct policy *policy;
+    char folder[PATH_MAX]; /* of the segments */
+    char program[PROGRAM_NAME_MAX];
+    _Atomic(struct station *) host;    /* scope = host */
+    _Atomic(struct station *) process; /* scope = process */
+    _Atomic uint64_t checked_ns;       /* when the segment's file was last looked at (real clock) */
+};
+
+/* A root. */
+extern struct guest guest;
+
+static inline bool guest_ready(void)
+{
+    return atomic_load_explicit(&guest.ready, memory_order_acquire);
+}
+
+/*
+ * The station for a target, with a holder that belongs to this process: after a fork it joins the segment anew, and if the file was deleted
+ * it attaches again (looked at once a second at the most). NULL: pass through. System calls only in those cases.
+ */
+struct station *guest_station(const struct target *target, uint64_t real_ns);
+/* The present station of that scope, without any of this; NULL if there is none. */
+struct station *guest_station_now(enum target_scope scope);
+
+/* At exit: gives the process's slots back. */
+void guest_leave(void);
+
+#endif

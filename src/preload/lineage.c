@@ -1,0 +1,75 @@
+/*
+ * lineage.c - telling a process from its fork's and vfork's children. See lineage.h.
+ */
+#define _GNU_SOURCE
+#include "preload/lineage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* This lies in a page that the kernel clears in a fork's child; the rest is ordinary memory, which the child inherits. */
+struct wiped {
+    _Atomic uint32_t epoch;
+    _Atomic uint32_t pid;
+};
+
+static struct wiped *wiped;             /* NULL: this kernel can't wipe, or we have not started */
+static struct wiped fallback;           /* then pthread_atfork's child handler clears this one */
+static _Atomic uint32_t last_epoch;     /* inherited by children, so that theirs differ */
+
+/* The first look after a fork: gives this memory its own epoch. Threads may race; one of them wins, all see its epoch. */
+static uint32_t new_epoch(struct wiped *page)
+{
+    uint32_t epoch = atomic_load_explicit(&last_epoch, memory_order_relaxed) + 1;
+    uint32_t none = 0;
+    if (epoch == 0)
+        epoch = 1;
+    /* The pid first: whoever sees the epoch (acquire) sees it. */
+    atomic_store_explicit(&page->pid, (uint32_t)getpid(), memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(&page->epoch, &none, epoch, memory_order_acq_rel, memory_order_acquire))
+        return none;
+    atomic_store_explicit(&last_epoch, epoch, memory_order_relaxed);
+    return epoch;
+}
+
+static void forget_epoch(void)
+{
+    atomic_store_explicit(&fallback.epoch, 0, memory_order_relaxed);
+}
+
+void lineage_start(void)
+{
+    long size = sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED) {
+        if (madvise(page, (size_t)size, MADV_WIPEONFORK) == 0)
+            wiped = page;
+        else
+            munmap(page, (size_t)size);
+    }
+    if (!wiped)
+        pthread_atfork(NULL, NULL, forget_epoch); /* before Linux 4.14; vfork does not run it, which is what we want */
+    lineage_epoch();
+}
+
+uint32_t lineage_epoch(void)
+{
+    struct wiped *page = wiped ? wiped : &fallback;
+    uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_acquire);
+    return epoch ? epoch : new_epoch(page);
+}
+
+bool lineage_is_borrowed(void)
+{
+    lineage_epoch();
+    return lineage_pid() != (uint32_t)getpid();
+}
+
+uint32_t lineage_pid(void)
+{
+    struct wiped *page = wiped ? wiped : &fallback;
+    return atomic_load_explicit(&page->pid, memory_order_relaxed);
+}

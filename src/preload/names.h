@@ -1,0 +1,29 @@
+/*
+ * names.h - by which names this program came to an address.
+ *
+ * getaddrinfo and its elders are watched, so that a policy may name hosts. The table is per process, since the thread that resolves is
+ * often not the one that connects (curl, node). Fixed size; only names that the policy wants are kept. Readers never wait: an entry that
+ * is just being written is not seen. Async-signal-safe; no system call.
+ */
+#ifndef SOCKFUSE_PRELOAD_NAMES_H
+#define SOCKFUSE_PRELOAD_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/endpoint.h"
+
+#define NAMES_MAX 256     /* (name, address) pairs that are remembered */
+#define HOST_NAME_SIZE 256 /* RFC 1035: 253 bytes, and the end */
+
+/* A number for one answer of the resolver: all its addresses are noted under it. */
+uint32_t names_new_answer(void);
+/* Notes that `name` led to the address (its port is ignored). The oldest pair gives its place. */
+void names_note(uint32_t answer, const char *name, const struct endpoint *address);
+
+/* Names that led to an address, the most recent first; at most `limit`, each copied into `names`. Returns how many. */
+size_t names_of(const struct endpoint *address, char (*names)[HOST_NAME_SIZE], size_t limit);
+/* Endpoint hashes, with this port, of all addresses in the latest answer for `name`. Returns how many. */
+size_t names_siblings(const char *name, uint16_t port, uint64_t *hashes, size_t limit);
+
+#endif

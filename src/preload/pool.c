@@ -1,0 +1,92 @@
+/*
+ * pool.c - records of connections. See pool.h.
+ */
+#define _GNU_SOURCE
+#include "preload/pool.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define POOL_CHUNK 256u
+#define POOL_CHUNKS 256u
+
+static _Atomic(struct connection *) chunks[POOL_CHUNKS]; /* a root of this file alone */
+static _Atomic uint32_t high;
+/* The list of free records: changes:32 | number + 1:32. The count of changes keeps a slow CAS from taking an old head. */
+static _Atomic uint64_t free_list;
+
+struct connection *pool_at(uint32_t number)
+{
+    if (number >= POOL_CHUNK * POOL_CHUNKS)
+        return NULL;
+    struct connection *chunk = atomic_load_explicit(&chunks[number / POOL_CHUNK], memory_order_acquire);
+    return chunk ? &chunk[number % POOL_CHUNK] : NULL;
+}
+
+uint32_t pool_high(void)
+{
+    uint32_t count = atomic_load_explicit(&high, memory_order_acquire);
+    return count < POOL_CHUNK * POOL_CHUNKS ? count : POOL_CHUNK * POOL_CHUNKS;
+}
+
+/* A record that was given back, or CONNECTION_NONE. */
+static uint32_t list_take(void)
+{
+    uint64_t head = atomic_load_explicit(&free_list, memory_order_acquire);
+    while ((uint32_t)head) {
+        uint32_t number = (uint32_t)head - 1;
+        uint64_t next = atomic_load_explicit(&pool_at(number)->next, memory_order_relaxed);
+        if (atomic_compare_exchange_weak_explicit(&free_list, &head, ((head >> 32) + 1) << 32 | next, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return number;
+    }
+    return CONNECTION_NONE;
+}
+
+/* A record that was never used, or CONNECTION_NONE. */
+static uint32_t list_extend(void)
+{
+    uint32_t number = atomic_load_explicit(&high, memory_order_relaxed);
+    do {
+        if (number >= POOL_CHUNK * POOL_CHUNKS)
+            return CONNECTION_NONE;
+    } while (!atomic_compare_exchange_weak_explicit(&high, &number, number + 1, memory_order_relaxed, memory_order_relaxed));
+    if (!pool_at(number)) {
+        size_t size = POOL_CHUNK * sizeof(struct connection);
+        void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct connection *present = NULL;
+        if (fresh == MAP_FAILED)
+            return CONNECTION_NONE; /* this number is lost; the next one tries again */
+        if (!atomic_compare_exchange_strong_explicit(&chunks[number / POOL_CHUNK], &present, fresh, memory_order_acq_rel,
+                                                     memory_order_acquire))
+            munmap(fresh, size);
+    }
+    return number;
+}
+
+uint32_t pool_take(void)
+{
+    uint32_t number = list_take();
+    if (number == CONNECTION_NONE)
+        number = list_extend();
+    if (number == CONNECTION_NONE)
+        return number;
+    struct connection *connection = pool_at(number);
+    atomic_fetch_add_explicit(&connection->serial, 1, memory_order_relaxed);
+    atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->aliases, 1, memory_order_relaxed);
+    return number;
+}
+
+void pool_give(uint32_t number)
+{
+    struct connection *connection = pool_at(number);
+    if (!connection)
+        return;
+    uint64_t head = atomic_load_explicit(&free_list, memory_order_relaxed);
+    do
+        atomic_store_explicit(&connection->next, (uint32_t)head, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&free_list, &head, ((head >> 32) + 1) << 32 | (number + 1),
+                                                  memory_order_acq_rel, memory_order_relaxed));
+}

@@ -1,0 +1,65 @@
+/*
+ * pool.h - the memory of guarded connections: what this process knows of each beyond its record in the segment.
+ *
+ * Records are taken from chunks that are mapped when needed and never given back to the kernel, so that a late reader always finds memory; a serial
+ * number tells it that the record has moved on. Lock-free, async-signal-safe.
+ */
+#ifndef SOCKFUSE_PRELOAD_POOL_H
+#define SOCKFUSE_PRELOAD_POOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "preload/guest.h"
+
+#define CONNECTION_NONE UINT32_MAX
+
+enum connection_flag {
+    CONNECTION_UNIX = 1u << 0,
+    CONNECTION_FAST_OPEN = 1u << 1,  /* connect or send succeeded while the kernel still waits for the peer */
+    CONNECTION_SENT = 1u << 2,       /* the program has sent something */
+    CONNECTION_SHUT_READ = 1u << 3,  /* by the program */
+    CONNECTION_SHUT_WRITE = 1u << 4,
+    CONNECTION_ANSWERED = 1u << 5,   /* a byte of an answer was seen */
+    CONNECTION_FAILED = 1u << 6,     /* the attempt came to another end */
+};
+
+struct connection {
+    _Atomic uint32_t next;    /* in the list of free ones */
+    _Atomic uint32_t serial;  /* changes whenever the record is taken */
+    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
+    _Atomic uint32_t flags;   /* enum connection_flag */
+    uint32_t epoch;           /* the process (lineage.h) whose call it is */
+    uint32_t call;            /* its record in the segment */
+    uint32_t circuit;
+    uint32_t raced_since;     /* siblings_now() when the attempt began */
+    _Atomic int fd;           /* one of its descriptors */
+    struct station *station;
+    const struct target *target;
+    uint64_t cookie;          /* of its socket (SO_COOKIE) */
+    uint64_t address_key;
+    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
+    _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
+};
+
+/* Takes a free record, with one alias, or CONNECTION_NONE. Maps memory now and then. */
+uint32_t pool_take(void);
+void pool_give(uint32_t number);
+/* NULL if the number is out of range. */
+struct connection *pool_at(uint32_t number);
+/* No record at or above this number was ever taken. */
+uint32_t pool_high(void);
+
+static inline bool connection_has(const struct connection *connection, enum connection_flag flag)
+{
+    return atomic_load_explicit(&connection->flags, memory_order_relaxed) & (uint32_t)flag;
+}
+
+static inline void connection_mark(struct connection *connection, enum connection_flag flag)
+{
+    atomic_fetch_or_explicit(&connection->flags, (uint32_t)flag, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * real.h - the other side of the fence: the functions that the program meant to call.
+ *
+ * real.connect is libc's connect (or that of a preload behind us); wrap_connect is ours, which the dynamic symbol table shows
+ * as connect. Library code that needs a wrapped function says real.NAME, so it never re-enters a wrapper. A pointer is good at any time, also
+ * before this library's constructor ran: it starts out at a stub that looks its function up (dlsym does not allocate when it succeeds).
+ */
+#ifndef SOCKFUSE_PRELOAD_REAL_H
+#define SOCKFUSE_PRELOAD_REAL_H
+
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* The wrapper has a private name in C and the public one for the linker. */
+#define SYMBOL(name, type, parameters, arguments) \
+    type wrap_##name parameters __asm__(#name) __attribute__((visibility("default")));
+#include "preload/symbols.def"
+
+struct real {
+#define SYMBOL(name, type, parameters, arguments) type(*name) parameters;
+#include "preload/symbols.def"
+};
+
+/* One of the library's few roots. Written once for each pointer; any thread may see the stub or the function. */
+extern struct real real;
+
+/* Looks all functions up. Start-up only: a missing optional function makes dlsym allocate. */
+void real_resolve(void);
+
+/* Whether the function behind us is another copy of this library: then that one does the work. */
+bool real_is_another_copy(void);
+
+#endif

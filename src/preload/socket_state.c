@@ -1,0 +1,119 @@
+/*
+ * socket_state.c - asking the kernel. See socket_state.h.
+ */
+#define _GNU_SOURCE
+#include "preload/socket_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h> /* the kernel's struct tcp_info, longer than libc's: tcpi_bytes_sent, tcpi_data_segs_in */
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "preload/real.h"
+
+/* The kernel's own numbers; netinet/tcp.h, which names them, can't stand beside linux/tcp.h. */
+enum tcp_state {
+    STATE_SYN_SENT = 2,
+    STATE_SYN_RECV = 3,
+    STATE_TIME_WAIT = 6,
+    STATE_CLOSE = 7,
+    STATE_CLOSE_WAIT = 8,
+    STATE_LAST_ACK = 9,
+    STATE_CLOSING = 11,
+};
+
+static struct socket_state tcp_state(int fd)
+{
+    struct socket_state state = {.stage = SOCKET_UNKNOWN};
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (real.getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return state;
+    switch (info.tcpi_state) {
+    case STATE_SYN_SENT:
+    case STATE_SYN_RECV:
+        state.stage = SOCKET_PENDING;
+        break;
+    case STATE_CLOSE:
+        state.stage = SOCKET_DEAD;
+        break;
+    case STATE_CLOSE_WAIT:
+    case STATE_LAST_ACK:
+    case STATE_CLOSING:
+    case STATE_TIME_WAIT:
+        state.stage = SOCKET_PEER_DONE;
+        break;
+    default:
+        state.stage = SOCKET_CONNECTED;
+        break;
+    }
+    /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one. Older kernels leave these zero. */
+    if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {
+        state.data_in = info.tcpi_data_segs_in > 0;
+        state.data_out = info.tcpi_data_segs_out > 0;
+    }
+    return state;
+}
+
+/* A UNIX stream is connected as soon as connect returns; a peek tells data, end of stream or neither. */
+static struct socket_state unix_state(int fd)
+{
+    struct socket_state state = {.stage = SOCKET_CONNECTED};
+    char byte;
+    ssize_t got = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0)
+        state.data_in = true;
+    else if (got == 0)
+        state.stage = SOCKET_PEER_DONE;
+    else if (errno == ENOTCONN || errno == EINVAL)
+        state.stage = SOCKET_PENDING; /* connect still waits for room in the listener's queue */
+    else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        state.stage = SOCKET_DEAD;
+        state.error = errno;
+    }
+    return state;
+}
+
+struct socket_state socket_state(int fd, bool is_unix)
+{
+    return is_unix ? unix_state(fd) : tcp_state(fd);
+}
+
+int socket_take_error(int fd)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    return real.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : 0;
+}
+
+uint64_t socket_cookie(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
+    return real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
+bool socket_family_is_guarded(int family)
+{
+    return family == AF_INET || family == AF_INET6 || family == AF_UNIX;
+}
+
+bool socket_is_guardable(int fd)
+{
+    int type = 0, family = 0;
+    socklen_t length = sizeof type;
+    if (real.getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM)
+        return false;
+    length = sizeof family;
+    return real.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && socket_family_is_guarded(family);
+}
+
+bool socket_blocks(int fd)
+{
+    int flags = real.fcntl(fd, F_GETFL, 0);
+    return flags >= 0 && !(flags & O_NONBLOCK);
+}

@@ -1,0 +1,44 @@
+/*
+ * socket_state.h - what the kernel says of a socket, without taking anything from the program.
+ *
+ * TCP_INFO never consumes anything. SO_ERROR does: it is read only by socket_take_error, right before the real close. Knows no connection and
+ * no wrapper. Async-signal-safe; the system calls are said. Callers preserve errno.
+ */
+#ifndef SOCKFUSE_PRELOAD_SOCKET_STATE_H
+#define SOCKFUSE_PRELOAD_SOCKET_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum socket_stage {
+    SOCKET_UNKNOWN,   /* not a TCP socket, or the kernel did not say */
+    SOCKET_PENDING,   /* SYN-SENT */
+    SOCKET_CONNECTED, /* established, or the program's own side is shut */
+    SOCKET_PEER_DONE, /* the peer's end of stream has arrived */
+    SOCKET_DEAD,      /* CLOSE: refused, reset, or never connected */
+};
+
+struct socket_state {
+    enum socket_stage stage;
+    bool data_in;  /* the peer has sent data at some time */
+    bool data_out; /* this side has sent data at some time */
+    int error;     /* of a dead UNIX socket: looking at one takes its error, so it is told here */
+};
+
+/* Asks TCP_INFO; a UNIX socket is asked with a peek. One system call (UNIX: one to two). */
+struct socket_state socket_state(int fd, bool is_unix);
+
+/* The error that waits in the socket, and takes it: only right before the real close. 0: none. */
+int socket_take_error(int fd);
+
+/* A number that stays with the socket for ever, the same for all its descriptors; 0 if the kernel has none. */
+uint64_t socket_cookie(int fd);
+
+/* Whether it is a stream socket of a family that is guarded. */
+bool socket_is_guardable(int fd);
+bool socket_family_is_guarded(int family);
+
+/* Whether reads and writes on it wait. */
+bool socket_blocks(int fd);
+
+#endif

@@ -1,0 +1,273 @@
+/*
+ * startup.c - from being loaded to being ready, and what a fork or a deleted segment makes necessary later.
+ *
+ * The constructor runs inside somebody else's process: whatever is wrong, the program runs on, unguarded, with one line on stderr. Only the
+ * constructor allocates, does I/O or reads the environment.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "policy/discover.h"
+#include "preload/connection.h"
+#include "preload/descriptors.h"
+#include "preload/guest.h"
+#include "preload/lineage.h"
+#include "preload/real.h"
+#include "segment/clock.h"
+#include "segment/process.h"
+#include "segment/text.h"
+
+#define STATIONS_MAX 8u   /* one for each time that the segment's file was deleted under us, then no more */
+#define OPTIONS_MAX 64u   /* patterns or options that the environment can hold */
+#define CHECK_EVERY_NS NS_PER_S
+
+struct guest guest;
+
+static struct station stations[STATIONS_MAX];
+static _Atomic uint32_t stations_used;
+
+/* One line, one write, and only once: the host's stderr is not ours. */
+static void complain(const char *what, const char *more)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char line[1024];
+    struct text text;
+    if (atomic_flag_test_and_set(&said))
+        return;
+    text_start(&text, line, sizeof line - 1);
+    text_add(&text, "sockfuse: ");
+    text_add(&text, what);
+    text_add(&text, more);
+    line[text.length] = '\n';
+    if (real.write(STDERR_FILENO, line, text.length + 1) < 0)
+        return; /* nobody to tell */
+}
+
+/* "a b" or "a\nb" as a NULL-terminated list, in place. */
+static const char *const *split(char *words, const char *separators, const char **list)
+{
+    char *rest = NULL;
+    size_t count = 0;
+    for (char *word = strtok_r(words, separators, &rest); word && count < OPTIONS_MAX;
+         word = strtok_r(NULL, separators, &rest))
+        list[count++] = word;
+    list[count] = NULL;
+    return count ? list : NULL;
+}
+
+static const char *environment(const char *name)
+{
+    return secure_getenv(name);
+}
+
+static struct policy *load(const char *file, const char *const *patterns, const char *const *options)
+{
+    struct policy_problems problems = {0};
+    struct policy *policy;
+    if (file)
+        policy = policy_load_with_patterns(file, patterns, options, &problems);
+    else
+        policy = policy_from_patterns(patterns, options, &problems);
+    if (!policy) {
+        const struct policy_problem *first = NULL;
+        for (size_t i = 0; i < problems.count && !first; i++)
+            if (problems.at[i].is_error)
+                first = &problems.at[i];
+        char place[PATH_MAX + 512];
+        struct text text;
+        text_start(&text, place, sizeof place);
+        text_add(&text, file ? file : "SOCKFUSE_TARGETS");
+        text_add(&text, ":");
+        if (first && first->line) {
+            text_add_unsigned(&text, first->line);
+            text_add(&text, ":");
+        }
+        text_add(&text, " ");
+        text_add(&text, first ? first->text : "can't be read");
+        complain(place, "; this program runs unguarded");
+    }
+    policy_problems_free(&problems);
+    return policy;
+}
+
+/* The policy for this program, or NULL. `run` names its targets and options in the environment. */
+static struct policy *find_policy(void)
+{
+    static const char *patterns[OPTIONS_MAX + 1], *options[OPTIONS_MAX + 1];
+    const char *const *with_patterns = NULL, *const *with_options = NULL;
+    struct discovery found;
+    const char *words;
+    char *copies[2] = {NULL, NULL};
+    if ((words = environment("SOCKFUSE_TARGETS")) && (copies[0] = strdup(words)))
+        with_patterns = split(copies[0], " \t\n", patterns);
+    if ((words = environment("SOCKFUSE_OPTIONS")) && (copies[1] = strdup(words)))
+        with_options = split(copies[1], "\n", options);
+    struct policy *policy = NULL;
+    /* Targets named on the spot stand alone unless a file is named beside them. */
+    bool has_file = (!with_patterns || environment("SOCKFUSE_POLICY")) && policy_discover(guest.program, environment, &found);
+    if (has_file || with_patterns)
+        policy = load(has_file ? found.path : NULL, with_patterns, with_options);
+    free(copies[0]);
+    free(copies[1]);
+    return policy;
+}
+
+/* Sets up the next station; NULL if all are used or there is nothing to attach to. */
+static struct station *station_new(bool private, struct segment_error *error)
+{
+    uint32_t number = atomic_fetch_add_explicit(&stations_used, 1, memory_order_relaxed);
+    if (number >= STATIONS_MAX) {
+        atomic_store_explicit(&stations_used, STATIONS_MAX, memory_order_relaxed);
+        error->text[0] = '\0';
+        return NULL;
+    }
+    struct station *station = &stations[number];
+    if (private ? !segment_private(&station->segment, guest.policy->identity)
+                : !segment_attach(&station->segment, guest.folder, guest.policy->identity, error))
+        return NULL;
+    station->guard.segment = &station->segment;
+    station->guard.pid = lineage_pid();
+    station->guard.holder = process_join(&station->segment, guest.program, guest.policy->revision);
+    station->guard.still_hangs = connection_still_hangs;
+    memcpy(station->guard.program, guest.program, sizeof guest.program);
+    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder, memory_order_release);
+    return station;
+}
+
+/* Reads time from libc itself, beneath preloads that bend it: circuits are shared with processes that have no such preload. */
+static void use_own_clock(void)
+{
+    int (*gettime)(clockid_t, struct timespec *);
+    void *libc = real.dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *found = libc ? dlsym(libc, "clock_gettime") : NULL;
+    if (!found)
+        return;
+    memcpy(&gettime, &found, sizeof gettime);
+    clock_use(gettime);
+}
+
+static bool attach(void)
+{
+    struct segment_error error = {""};
+    const char *log = environment("SOCKFUSE_LOG");
+    if (guest.policy->has_host_scope) {
+        if (!state_folder(environment, guest.folder, sizeof guest.folder)) {
+            complain("the state folder's name is too long", "; this program runs unguarded");
+            return false;
+        }
+        struct station *station = station_new(false, &error);
+        if (!station) {
+            complain(error.text, "; this program runs unguarded");
+            return false;
+        }
+        if (error.text[0])
+            complain(error.text, ""); /* a bad file was replaced */
+        atomic_store_explicit(&guest.host, station, memory_order_release);
+    }
+    if (guest.policy->has_process_scope)
+        atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
+    for (uint32_t i = 0; i < STATIONS_MAX; i++)
+        if (log && strlen(log) < sizeof stations[i].guard.log)
+            strcpy(stations[i].guard.log, log);
+    return true;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *off = secure_getenv("SOCKFUSE");
+    if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")))
+        return;
+    int keep = errno;
+    real_resolve();
+    if (!real_is_another_copy()) {
+        use_own_clock();
+        strncpy(guest.program, program_invocation_short_name, sizeof guest.program - 1);
+        guest.policy = find_policy();
+        if (guest.policy && guest.policy->target_count) {
+            descriptor former;
+            lineage_start();
+            if (!clock_start(environment("SOCKFUSE_CLOCK")))
+                complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
+            descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */
+            descriptor_take(0);
+            if (attach()) {
+                on_exit(connection_exit_handler, NULL);
+                atomic_store_explicit(&guest.ready, true, memory_order_release);
+            }
+        }
+    }
+    errno = keep;
+}
+
+/* --- later ----------------------------------------------------------------------------------------------------------- */
+
+struct station *guest_station_now(enum target_scope scope)
+{
+    return scope == SCOPE_PROCESS ? atomic_load_explicit(&guest.process, memory_order_acquire)
+                                  : atomic_load_explicit(&guest.host, memory_order_acquire);
+}
+
+/*
+ * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread copies its holder,
+ * which is the same for all, before it goes on.
+ */
+static void station_adopt(struct station *station, uint32_t epoch)
+{
+    uint64_t identity = atomic_load_explicit(&station->identity, memory_order_acquire);
+    if (identity >> 32 != epoch) {
+        uint32_t holder = process_join(station->guard.segment, guest.program, guest.policy->revision);
+        uint64_t mine = (uint64_t)epoch << 32 | holder;
+        if (atomic_compare_exchange_strong_explicit(&station->identity, &identity, mine, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            identity = mine;
+        else
+            process_leave(station->guard.segment, holder);
+    }
+    if (station->guard.holder != (uint32_t)identity) {
+        station->guard.pid = lineage_pid();
+        station->guard.holder = (uint32_t)identity;
+    }
+}
+
+/* The file was deleted or replaced (a cleaner of /run, an operator): new calls go where new processes go. */
+static void station_renew(struct station *station)
+{
+    struct segment_error error = {""};
+    struct station *fresh = station_new(false, &error);
+    if (!fresh)
+        return;
+    if (!atomic_compare_exchange_strong_explicit(&guest.host, &station, fresh, memory_order_acq_rel, memory_order_relaxed))
+        process_leave(fresh->guard.segment, fresh->guard.holder);
+}
+
+struct station *guest_station(const struct target *target, uint64_t real_ns)
+{
+    struct station *station = guest_station_now(target->scope);
+    if (!station)
+        return NULL;
+    station_adopt(station, lineage_epoch());
+    if (target->scope == SCOPE_HOST) {
+        uint64_t checked = atomic_load_explicit(&guest.checked_ns, memory_order_relaxed);
+        if (real_ns - checked >= CHECK_EVERY_NS &&
+            atomic_compare_exchange_strong_explicit(&guest.checked_ns, &checked, real_ns, memory_order_relaxed,
+                                                    memory_order_relaxed) &&
+            !segment_is_current(station->guard.segment)) {
+            station_renew(station);
+            station = guest_station_now(target->scope);
+        }
+    }
+    return station->guard.holder ? station : NULL;
+}
+
+void guest_leave(void)
+{
+    for (uint32_t i = 0; i < STATIONS_MAX; i++) {
+        uint64_t identity = atomic_load_explicit(&stations[i].identity, memory_order_acquire);
+        if (identity && identity >> 32 == lineage_epoch())
+            process_leave(stations[i].guard.segment, (uint32_t)identity);
+    }
+}

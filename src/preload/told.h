@@ -1,0 +1,69 @@
+/*
+ * told.h - the shape of a wrapper: look the descriptor up, make the real call with nothing held, tell what came of it, leave errno as the
+ * real call left it.
+ *
+ * For the wrap_*.c files only. The way of an untracked descriptor is GUARDED's load and branch.
+ */
+#ifndef SOCKFUSE_PRELOAD_TOLD_H
+#define SOCKFUSE_PRELOAD_TOLD_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "preload/connection.h"
+
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+/* The real call's own code is apart from what few descriptors need. */
+#define COLD __attribute__((noinline, cold))
+
+/* Whether the descriptor stands for a guarded connection; its entry is needed after the real call. */
+#define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
+
+static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, int flags)
+{
+    int error = errno;
+    connection_sent(entry, fd, result, result < 0 ? error : 0, flags);
+    errno = error;
+    return result;
+}
+
+static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, size_t wanted, int flags)
+{
+    int error = errno;
+    connection_received(entry, fd, result, result < 0 ? error : 0, wanted, flags);
+    errno = error;
+    return result;
+}
+
+/* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable. */
+static inline size_t vector_bytes(const struct iovec *vector, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += vector[i].iov_len;
+    return bytes;
+}
+
+/* connect, or a send that connects, with the real call as an expression. Refused: errno is set and the value is -1. */
+#define ATTEMPT(type, fd, address, length, call)                                            \
+    ({                                                                                      \
+        struct attempt_ticket attempt_ticket;                                               \
+        type attempt_result = -1;                                                           \
+        int attempt_errno = errno;                                                          \
+        enum passage attempt_passage = connection_begin(fd, address, length, &attempt_ticket); \
+        errno = attempt_errno;                                                              \
+        if (attempt_passage == PASSAGE_REFUSED) {                                           \
+            errno = attempt_ticket.error;                                                   \
+        } else {                                                                            \
+            attempt_result = (call);                                                        \
+            if (attempt_passage == PASSAGE_GUARDED) {                                       \
+                attempt_errno = errno;                                                      \
+                connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno); \
+                errno = attempt_errno;                                                      \
+            }                                                                               \
+        }                                                                                   \
+        attempt_result;                                                                     \
+    })
+
+#endif

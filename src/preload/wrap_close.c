@@ -1,0 +1,86 @@
+/*
+ * wrap_close.c - the ways to end a connection: close and its relatives, shutdown, the end of the process.
+ */
+#define _GNU_SOURCE
+#include <linux/close_range.h>
+
+#include "preload/guest.h"
+#include "preload/real.h"
+#include "preload/told.h"
+
+static COLD void tell_closing(int fd)
+{
+    int error = errno;
+    connection_closing(fd);
+    errno = error;
+}
+
+int wrap_close(int fd)
+{
+    if (UNLIKELY(descriptor_get(fd)))
+        tell_closing(fd);
+    return real.close(fd);
+}
+
+/* With CLOSE_RANGE_CLOEXEC nothing is closed now. */
+int wrap_close_range(unsigned int first, unsigned int last, int flags)
+{
+    if (guest_ready() && first <= last && !(flags & (int)CLOSE_RANGE_CLOEXEC)) {
+        int error = errno;
+        connection_closing_range(first, last);
+        errno = error;
+    }
+    return real.close_range(first, last, flags);
+}
+
+void wrap_closefrom(int first)
+{
+    if (guest_ready()) {
+        int error = errno;
+        connection_closing_range(first < 0 ? 0 : (unsigned int)first, ~0u);
+        errno = error;
+    }
+    real.closefrom(first);
+}
+
+/* stdio closes the descriptor by itself, unseen. A stream without one (open_memstream) has none to tell of. */
+int wrap_fclose(FILE *file)
+{
+    if (file && guest_ready()) {
+        int error = errno;
+        int fd = fileno(file);
+        if (fd >= 0 && descriptor_get(fd))
+            connection_closing(fd);
+        errno = error;
+    }
+    return real.fclose(file);
+}
+
+int wrap_shutdown(int fd, int how)
+{
+    descriptor entry;
+    if (GUARDED(fd, entry)) {
+        int error = errno;
+        connection_shutting(fd, how);
+        errno = error;
+    }
+    return real.shutdown(fd, how);
+}
+
+void wrap__exit(int status)
+{
+    connection_exit(status);
+    real._exit(status);
+}
+
+void wrap__Exit(int status)
+{
+    connection_exit(status);
+    real._Exit(status);
+}
+
+void wrap_quick_exit(int status)
+{
+    connection_exit(status);
+    real.quick_exit(status);
+}

@@ -1,0 +1,24 @@
+/*
+ * wrap_connect.c - socket and connect.
+ */
+#define _GNU_SOURCE
+#include "preload/guest.h"
+#include "preload/real.h"
+#include "preload/told.h"
+
+/* What socket() is asked for is remembered, so that connect need not ask for the type. */
+int wrap_socket(int domain, int type, int protocol)
+{
+    int fd = real.socket(domain, type, protocol);
+    if (fd >= 0 && guest_ready()) {
+        int error = errno;
+        connection_created(fd, domain, type, protocol);
+        errno = error;
+    }
+    return fd;
+}
+
+int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return ATTEMPT(int, fd, address, length, real.connect(fd, address, length));
+}

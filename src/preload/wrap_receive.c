@@ -1,0 +1,111 @@
+/*
+ * wrap_receive.c - everything that receives, and getsockopt, by which many programs learn how an attempt ended.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "preload/real.h"
+#include "preload/told.h"
+
+ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.recv(fd, buffer, count, flags);
+    return told_received(entry, fd, real.recv(fd, buffer, count, flags), count, flags);
+}
+
+ssize_t wrap_read(int fd, void *buffer, size_t count)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.read(fd, buffer, count);
+    return told_received(entry, fd, real.read(fd, buffer, count), count, 0);
+}
+
+ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.recvfrom(fd, buffer, count, flags, address, length);
+    return told_received(entry, fd, real.recvfrom(fd, buffer, count, flags, address, length), count, flags);
+}
+
+/* The fortified forms: what a program calls that was built with _FORTIFY_SOURCE. The check itself stays libc's. */
+ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int flags)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.__recv_chk(fd, buffer, count, size, flags);
+    return told_received(entry, fd, real.__recv_chk(fd, buffer, count, size, flags), count, flags);
+}
+
+ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.__read_chk(fd, buffer, count, size);
+    return told_received(entry, fd, real.__read_chk(fd, buffer, count, size), count, 0);
+}
+
+ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
+                            socklen_t *length)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
+    return told_received(entry, fd, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length), count, flags);
+}
+
+ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.readv(fd, vector, count);
+    ssize_t got = real.readv(fd, vector, count);
+    return told_received(entry, fd, got, got == 0 ? vector_bytes(vector, (size_t)count) : 1, 0);
+}
+
+ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.recvmsg(fd, message, flags);
+    ssize_t got = real.recvmsg(fd, message, flags);
+    return told_received(entry, fd, got, got == 0 ? vector_bytes(message->msg_iov, message->msg_iovlen) : 1, flags);
+}
+
+/* Told as one receive: of the first message, which has the first byte. */
+int wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.recvmmsg(fd, messages, count, flags, timeout);
+    int got = real.recvmmsg(fd, messages, count, flags, timeout);
+    if (got > 0)
+        told_received(entry, fd, (ssize_t)messages[0].msg_len,
+                      vector_bytes(messages[0].msg_hdr.msg_iov, messages[0].msg_hdr.msg_iovlen), flags);
+    else if (got < 0)
+        told_received(entry, fd, got, 1, flags);
+    return got;
+}
+
+static COLD void told_option(descriptor entry, int fd, const void *value, const socklen_t *length)
+{
+    int error = errno, pending;
+    if (*length >= sizeof pending) {
+        memcpy(&pending, value, sizeof pending);
+        connection_error_read(entry, fd, pending);
+    }
+    errno = error;
+}
+
+int wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    descriptor entry;
+    bool guarded = GUARDED(fd, entry);
+    int result = real.getsockopt(fd, level, option, value, length);
+    if (guarded && result == 0 && level == SOL_SOCKET && option == SO_ERROR)
+        told_option(entry, fd, value, length);
+    return result;
+}

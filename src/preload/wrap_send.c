@@ -1,0 +1,103 @@
+/*
+ * wrap_send.c - everything that sends: requests, and the sends of TCP Fast Open, which connect.
+ */
+#define _GNU_SOURCE
+#include "preload/guest.h"
+#include "preload/real.h"
+#include "preload/told.h"
+
+ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.send(fd, buffer, count, flags);
+    return told_sent(entry, fd, real.send(fd, buffer, count, flags), flags);
+}
+
+ssize_t wrap_write(int fd, const void *buffer, size_t count)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.write(fd, buffer, count);
+    return told_sent(entry, fd, real.write(fd, buffer, count), 0);
+}
+
+ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.writev(fd, vector, count);
+    return told_sent(entry, fd, real.writev(fd, vector, count), 0);
+}
+
+/* MSG_FASTOPEN: the send is the attempt, and if it took bytes it is the request too. */
+static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
+                                socklen_t length)
+{
+    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, real.sendto(fd, buffer, count, flags, address, length));
+    return told_sent(descriptor_get(fd), fd, sent, flags);
+}
+
+ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address, socklen_t length)
+{
+    descriptor entry;
+    if (UNLIKELY((flags & MSG_FASTOPEN) && address))
+        return sendto_fast(fd, buffer, count, flags, address, length);
+    if (!GUARDED(fd, entry))
+        return real.sendto(fd, buffer, count, flags, address, length);
+    return told_sent(entry, fd, real.sendto(fd, buffer, count, flags, address, length), flags);
+}
+
+static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t sent =
+        ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, real.sendmsg(fd, message, flags));
+    return told_sent(descriptor_get(fd), fd, sent, flags);
+}
+
+ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    descriptor entry;
+    if (UNLIKELY((flags & MSG_FASTOPEN) && message && message->msg_name))
+        return sendmsg_fast(fd, message, flags);
+    if (!GUARDED(fd, entry))
+        return real.sendmsg(fd, message, flags);
+    return told_sent(entry, fd, real.sendmsg(fd, message, flags), flags);
+}
+
+int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+    descriptor entry;
+    if (!GUARDED(fd, entry))
+        return real.sendmmsg(fd, messages, count, flags);
+    return (int)told_sent(entry, fd, real.sendmmsg(fd, messages, count, flags), flags);
+}
+
+ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
+{
+    descriptor entry;
+    if (!GUARDED(out, entry))
+        return real.sendfile(out, in, offset, count);
+    return told_sent(entry, out, real.sendfile(out, in, offset, count), 0);
+}
+
+ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
+{
+    descriptor entry;
+    if (!GUARDED(out, entry))
+        return real.sendfile64(out, in, offset, count);
+    return told_sent(entry, out, real.sendfile64(out, in, offset, count), 0);
+}
+
+/* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence MSG_DONTWAIT. */
+ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t count, unsigned int flags)
+{
+    descriptor from, to;
+    bool receives = GUARDED(in, from), sends = GUARDED(out, to);
+    ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
+    if (sends)
+        told_sent(to, out, moved, MSG_DONTWAIT);
+    if (receives)
+        told_received(from, in, moved, count, MSG_DONTWAIT);
+    return moved;
+}
