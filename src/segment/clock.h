@@ -1,9 +1,10 @@
 /*
  * clock.h - the clocks.
  *
- * The circuits' clock is CLOCK_MONOTONIC, or the 8 bytes of the file that SOCKFUSE_CLOCK names (nanoseconds, host byte order,
- * mapped), so that tests need no sleep. What one process waits (abandon_after, latencies) stays on the real monotonic
- * clock; the wall clock is only for what people read. All reads come from the vDSO: no system call. Async-signal-safe.
+ * The circuits' clock is CLOCK_MONOTONIC, or the 8 bytes of the file that SOCKFUSE_CLOCK names (nanoseconds, host byte
+ * order, mapped), so that tests need no sleep. What one process waits (abandon_after, latencies) stays on the real
+ * monotonic clock; the wall clock is only for what people read. All reads come from the vDSO: no system call.
+ * Async-signal-safe. The clock's file is to be written in place: cut short while it is mapped, it kills by SIGBUS.
  */
 #ifndef SOCKFUSE_SEGMENT_CLOCK_H
 #define SOCKFUSE_SEGMENT_CLOCK_H

@@ -1,8 +1,8 @@
 /*
  * event.h - one event of the journal, and how it is written for people and machines.
  *
- * A fixed-width record that stands alone: it names its target and destination in full. Formatting uses no stdio, no locale and
- * no allocation, for it is also done inside host processes (SOCKFUSE_LOG). Async-signal-safe.
+ * A fixed-width record that stands alone: it names its target and destination in full. Formatting uses no stdio, no
+ * locale and no allocation, for it is also done inside host processes (SOCKFUSE_LOG). Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_EVENT_H
 #define SOCKFUSE_SEGMENT_EVENT_H
@@ -14,7 +14,8 @@
 #include "policy/policy.h"
 
 #define PROGRAM_NAME_MAX 32
-#define EVENT_JSON_MAX 2048 /* room for the longest line with every byte escaped in the worst realistic way; longer names are cut */
+/* Room for any event as JSON: names that have more escapes than any real one are cut. */
+#define EVENT_JSON_MAX 2048
 
 /* Values are stored in shared memory: append only. */
 enum event_type {
@@ -55,11 +56,20 @@ _Static_assert(sizeof(struct event) == 504, "an event and its stamp fill 512 byt
 
 const char *event_type_name(unsigned int type); /* "open", "half-open", "close", "failure", … */
 
-/* One JSON object and a newline; returns its length, or 0 if `size` is too small. Text that is no UTF-8 is escaped. */
+/*
+ * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
+ * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
+ * refused, and of one to open failures, pause_ms; of a failure kind, errno (its name, or null), elapsed_ms, overdue;
+ * of a refusal reason (the state that refused).
+ */
 size_t event_json(const struct event *event, char *text, size_t size);
-/* One line for people: local clock time is not used, UTC with milliseconds. Returns its length, or 0. */
+/*
+ * One line for people in aligned columns, and a newline: time (UTC), event, destination (target), program[pid], what
+ * happened. Control characters are escaped. Returns its length, or 0 if `size` is too small; EVENT_JSON_MAX always
+ * does.
+ */
 size_t event_line(const struct event *event, char *text, size_t size);
-/* RFC 3339 in UTC with milliseconds ("2026-02-03T04:05:06.789Z"); `size` at least 32. */
+/* RFC 3339 in UTC with milliseconds ("2026-02-03T04:05:06.789Z"); 24 bytes, or 0 if `size` is less than 25. */
 size_t time_rfc3339(uint64_t wall_ns, char *text, size_t size);
 
 #endif

@@ -71,7 +71,7 @@ bool segment_fail(struct segment_error *error, const char *subject, const char *
     return false;
 }
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static bool join(char *path, size_t size, const char *folder, const char *rest)
 {
@@ -112,7 +112,10 @@ bool state_folder(const char *(*environment)(const char *name), char *folder, si
 void folder_temporary_name(char name[TEMPORARY_NAME_SIZE])
 {
     uint64_t chance = 0;
-    /* Early after boot there is none to be had, and old kernels have no such call: then clock and stack address serve. */
+    /*
+     * Early after boot there is none to be had, and old kernels have no such call: then clock and stack address
+     * serve.
+     */
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != (ssize_t)sizeof chance)
         chance = (uint64_t)(uintptr_t)&chance * UINT64_C(0x9e3779b97f4a7c15) ^ clock_real_ns();
     struct text text;
@@ -122,7 +125,7 @@ void folder_temporary_name(char name[TEMPORARY_NAME_SIZE])
     text_add_hex(&text, chance, 16);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 int folder_openat(int folder, const char *name, int flags, mode_t mode)
 {
@@ -204,7 +207,7 @@ void folder_lock(int folder)
     }
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Calls `visit` for each name in the folder; stops when it returns false. opendir(3) would call malloc. */
 static bool each_name(int folder, bool (*visit)(const char *name, void *context), void *context)
@@ -236,7 +239,9 @@ static bool sweep_one(const char *name, void *context)
         return true;
     uint64_t now = clock_wall_ns();
     uint64_t changed = (uint64_t)status.st_ctim.tv_sec * NS_PER_S + (uint64_t)status.st_ctim.tv_nsec;
-    /* One from the future was made before the clock was set back. A living starter whose file goes makes another one. */
+    /*
+     * One from the future was made before the clock was set back. A living starter whose file goes makes another one.
+     */
     if ((now > changed ? now - changed : changed - now) > TEMPORARY_LIFE_NS)
         unlinkat(folder, name, 0);
     return true;

@@ -1,8 +1,8 @@
 /*
  * folder.h - the folder that the segments' files lie in: opening it safely, temporary names, sweeping.
  *
- * Private to src/segment. Every step after the opening goes through the folder's descriptor, so nobody can put another folder
- * in its place meanwhile. System calls, but no malloc and no stdio. Descriptors are the caller's to close.
+ * Private to src/segment. Every step after the opening goes through the folder's descriptor, so nobody can put another
+ * folder in its place meanwhile. System calls, but no malloc and no stdio. Descriptors are the caller's to close.
  */
 #ifndef SOCKFUSE_SEGMENT_FOLDER_H
 #define SOCKFUSE_SEGMENT_FOLDER_H
@@ -15,16 +15,19 @@
 
 #define TEMPORARY_NAME_SIZE 48u
 
-/* openat(2) without being broken off by signals, close-on-exec, and never as one of the standard descriptors. -1: errno. */
+/* openat(2), not broken off by signals, close-on-exec, never as one of the standard descriptors. -1: errno. */
 int folder_openat(int folder, const char *name, int flags, mode_t mode);
 
 /*
- * Opens the folder for use: made (0700, with its parent) if it is missing, refused unless it is a folder of this user that nobody
- * else may enter. -1: `error` says what to do.
+ * Opens the folder for use: made (0700, with its parent) if it is missing, refused unless it is a folder of this user
+ * that nobody else may enter. -1: `error` says what to do.
  */
 int folder_open(const char *folder, struct segment_error *error);
 
-/* One starter at a time replaces a bad file. Waits for a moment at most; closing the descriptor (or being killed) unlocks. */
+/*
+ * One starter at a time replaces a bad file. Waits 0.2 s at most, and goes on without the lock then; closing the
+ * descriptor (or being killed) unlocks.
+ */
 void folder_lock(int folder);
 
 /* A name that no other process draws: by clock and chance, for pids are the same in different containers. */

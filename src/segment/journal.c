@@ -7,9 +7,9 @@
 #include "segment/shared.h"
 
 /*
- * A slot is written in this order: stamp 0, checksum, the event's words, stamp. Each store releases, so whoever reads the
- * new stamp reads the words behind it. Two writers meet in one slot only when one of them slept while the ring went
- * round; then words may be mixed, and the checksum over stamp and words tells.
+ * A slot is written in this order: stamp 0, checksum, the event's words, stamp. Each store releases, so whoever reads
+ * the new stamp reads the words behind it. Two writers meet in one slot only when one of them slept while the ring
+ * went round; then words may be mixed, and the checksum over stamp and words tells.
  */
 static uint32_t event_checksum(const struct event *event, uint32_t stamp)
 {

@@ -1,8 +1,8 @@
 /*
  * journal.h - the ring of events in the segment.
  *
- * Writers never wait: a number is drawn, the slot is marked, written, stamped. A writer that is killed leaves a slot that readers
- * skip. Readers may be lapped and then skip. Async-signal-safe; no system call.
+ * Writers never wait: a number is drawn, the slot is marked, written, stamped. A writer that is killed leaves a slot
+ * that readers skip. Readers may be lapped and then skip. Async-signal-safe; no system call.
  */
 #ifndef SOCKFUSE_SEGMENT_JOURNAL_H
 #define SOCKFUSE_SEGMENT_JOURNAL_H
@@ -21,7 +21,10 @@ uint64_t journal_oldest(const struct segment *segment);
 /* Reads event `number`: false if it is torn, lapped, not written yet or out of range. Every field is checked. */
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event);
 
-/* A stamped slot outside the ring (the frozen last failure and transition of a circuit). */
+/*
+ * A stamped slot, also outside the ring (the frozen last failure and transition of a circuit). Of two writers the one
+ * with the higher number stays. The number is kept and given back modulo 2^32. Slots must lie on 4 bytes' boundary.
+ */
 struct event_slot;
 void event_slot_write(struct event_slot *slot, uint64_t number, const struct event *event);
 bool event_slot_read(const struct event_slot *slot, struct event *event, uint64_t *number);

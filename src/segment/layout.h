@@ -1,8 +1,9 @@
 /*
  * layout.h - what stands where in a segment's file.
  *
- * Fixed-width fields and pinned offsets, so that 32- and 64-bit programs share it; everything that can change under a reader is
- * atomic. Private to src/segment; others go through segment.h, circuits.h, calls.h, journal.h and process.h.
+ * Fixed-width fields and pinned offsets, so that 32- and 64-bit programs share it; everything that can change under a
+ * reader is atomic, or is copied by shared.h. Private to src/segment; others go through segment.h, circuits.h, calls.h,
+ * journal.h and process.h.
  */
 #ifndef SOCKFUSE_SEGMENT_LAYOUT_H
 #define SOCKFUSE_SEGMENT_LAYOUT_H
@@ -68,10 +69,11 @@ struct process_slot {
     _Atomic uint64_t claim;       /* epoch:32 | pid:32; pid 0: free; the epoch changes whenever the place is taken */
     _Atomic uint64_t start;       /* epoch:20 | field 22 of /proc/PID/stat:44; 0 ticks: unknown */
     _Atomic uint64_t space;       /* epoch:20 | inode of its pid name space:44; 0: unknown */
+    _Atomic uint64_t image;       /* epoch:20 | chance:44, another after each exec */
     _Atomic uint64_t attached_ns; /* wall clock */
     _Atomic uint64_t revision;    /* of the policy that it runs */
     char program[PROGRAM_NAME_MAX];
-    uint8_t reserved[56];
+    uint8_t reserved[48];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
 
@@ -114,9 +116,10 @@ _Static_assert(sizeof(struct circuit_entry) == 6208, "pinned");
 LAYOUT_PIN(process_slot, claim, 0);
 LAYOUT_PIN(process_slot, start, 8);
 LAYOUT_PIN(process_slot, space, 16);
-LAYOUT_PIN(process_slot, attached_ns, 24);
-LAYOUT_PIN(process_slot, revision, 32);
-LAYOUT_PIN(process_slot, program, 40);
+LAYOUT_PIN(process_slot, image, 24);
+LAYOUT_PIN(process_slot, attached_ns, 32);
+LAYOUT_PIN(process_slot, revision, 40);
+LAYOUT_PIN(process_slot, program, 48);
 LAYOUT_PIN(segment_layout, magic, 0);
 LAYOUT_PIN(segment_layout, version, 8);
 LAYOUT_PIN(segment_layout, size, 16);

@@ -1,8 +1,8 @@
 /*
  * process.h - the processes that are attached to a segment, and whether they still live.
  *
- * A process's identity (`holder`) is index:12 + 1 | epoch:20 of its slot, never 0; it marks its calls and leases. A slot whose
- * process is dead is taken again. Async-signal-safe; system calls as said.
+ * A process's identity (`holder`) is index:12 + 1 | epoch:20 of its slot, never 0; it marks its calls and leases. A
+ * slot whose process is dead is taken again. Async-signal-safe; system calls as said; errno is not kept.
  */
 #ifndef SOCKFUSE_SEGMENT_PROCESS_H
 #define SOCKFUSE_SEGMENT_PROCESS_H
@@ -14,16 +14,20 @@
 #include "segment/segment.h"
 
 /*
- * Takes a slot for this process; about ten system calls. A slot of this very process (same pid and start time: it has called exec) is
- * taken over, and the calls and leases of the former program image are given up as neutral. 0: the table is full of living ones.
+ * Takes a slot for this process: five system calls, and three more for each of at most eight others that may be dead,
+ * or for all of them when the table is full. A slot that this process left by exec (same pid and start time, another
+ * program image) is taken over, so the owner of the former image's calls and leases is dead. Called twice, and in a
+ * fork's child, it takes another slot each time. When the table is full, those in other pid name spaces, who can't be
+ * asked, lose theirs, longest attached first. 0: it is full of living ones.
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
-/* Gives the slot back at a clean exit. No system call. */
+/* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. No system call. */
 void process_leave(struct segment *segment, uint32_t holder);
 
 /*
- * Whether the holder still lives: reads /proc/PID/stat (three system calls), since kill(2) also answers for zombies; a process in another
- * pid name space can't be asked and counts as living. Also false for an identity that was given up or is out of range.
+ * Whether the holder still lives: reads /proc/PID/stat (three system calls), since kill(2) also answers for zombies;
+ * a process in another pid name space can't be asked and counts as living. Also false for an identity that was given
+ * up, was taken over or is out of range.
  */
 bool process_alive(const struct segment *segment, uint32_t holder);
 
@@ -32,7 +36,10 @@ struct process_view {
     uint64_t attached_ns, revision;
     char program[PROGRAM_NAME_MAX];
 };
-/* The next living process at or after `*cursor` (start with 0). */
+/*
+ * The next living process at or after `*cursor` (start with 0). Three system calls for each slot in use; for
+ * observers.
+ */
 bool process_next(const struct segment *segment, uint32_t *cursor, struct process_view *view);
 
 /* pid and program of a holder, for events; false if it is unknown. No system call. */

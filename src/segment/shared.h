@@ -1,9 +1,9 @@
 /*
  * shared.h - copying in and out of memory that other processes change at the same time.
  *
- * Copies go by atomic words, so that a torn copy is a wrong value and never undefined behaviour. Each load acquires and each
- * store releases: the words stay between whatever stamps the caller reads or writes before and after them, without a
- * fence (on x86 both are plain moves). Private to src/segment. Async-signal-safe.
+ * Copies go by atomic words, so that a torn copy is a wrong value and never undefined behaviour. Each load acquires and
+ * each store releases: the words stay between whatever stamps the caller reads or writes before and after them, without
+ * a fence (on x86 both are plain moves). Private to src/segment. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_SHARED_H
 #define SOCKFUSE_SEGMENT_SHARED_H

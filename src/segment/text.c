@@ -71,8 +71,8 @@ void text_add_hex(struct text *text, uint64_t number, unsigned int digits)
 }
 
 /*
- * Length of the well-formed UTF-8 character at `bytes` (RFC 3629: no overlong form, no surrogate, at most U+10FFFF), 0 if there is none.
- * The zero byte at the end of the string ends every sequence that is too short.
+ * Length of the well-formed UTF-8 character at `bytes` (RFC 3629: no overlong form, no surrogate, at most U+10FFFF),
+ * 0 if there is none. The zero byte at the end of the string ends every sequence that is too short.
  */
 static size_t utf8_character(const unsigned char *bytes)
 {
@@ -98,7 +98,10 @@ static bool is_control(const unsigned char *bytes)
     return bytes[0] < 0x20 || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
-/* The JSON form of the character or stray byte at `*string` in `piece`; moves `*string` behind it. Returns its length. */
+/*
+ * The JSON form of the character or stray byte at `*string` in `piece`; moves `*string` behind it. Returns its
+ * length.
+ */
 static size_t json_piece(const unsigned char **string, char piece[8])
 {
     const unsigned char *bytes = *string;

@@ -1,0 +1,174 @@
+/*
+ * file.c - making and checking a segment's file.
+ *
+ * A fresh file is made whole under a temporary name, then gets its name by one rename. Where none was, the rename
+ * must not replace (somebody else's circuits may stand there by now); where a bad one was, it must replace that one
+ * only: the caller holds the folder's lock meanwhile.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include "segment/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "segment/clock.h"
+#include "segment/folder.h"
+#include "segment/text.h"
+
+/* tmpfs gives all of an allocation up when a signal comes: in pieces, a program with a fast timer gets there too. */
+#define ALLOCATION_PIECE (256 * 1024)
+#define ALLOCATION_TRIES 1000u
+
+static void read_boot_id(char id[BOOT_ID_SIZE])
+{
+    memset(id, 0, BOOT_ID_SIZE);
+    int fd = folder_openat(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
+    if (fd < 0)
+        return;
+    ssize_t length;
+    do
+        length = read(fd, id, BOOT_ID_SIZE - 1);
+    while (length < 0 && errno == EINTR);
+    close(fd);
+    id[length > 0 ? length : 0] = '\0';
+    id[strcspn(id, "\n")] = '\0';
+}
+
+void contents_know(struct contents *contents, const char *identity)
+{
+    struct text text;
+    memset(contents->identity, 0, sizeof contents->identity);
+    text_start(&text, contents->identity, sizeof contents->identity);
+    text_add(&text, identity);
+    read_boot_id(contents->boot_id);
+}
+
+void contents_fill(struct segment_layout *map, const struct contents *contents)
+{
+    map->version = SEGMENT_VERSION;
+    map->size = sizeof *map;
+    memcpy(map->boot_id, contents->boot_id, sizeof map->boot_id);
+    map->created_ns = clock_wall_ns();
+    memcpy(map->identity, contents->identity, sizeof map->identity);
+    map->magic = SEGMENT_MAGIC;
+}
+
+const char *contents_fault(const struct segment_layout *map, const struct contents *contents)
+{
+    if (map->magic != SEGMENT_MAGIC)
+        return "it is no segment";
+    if (map->version != SEGMENT_VERSION || map->size != sizeof *map)
+        return "it is of another version";
+    /* Where one of both could not be known, nothing is proved. */
+    if (contents->boot_id[0] && map->boot_id[0] && strncmp(map->boot_id, contents->boot_id, sizeof map->boot_id) != 0)
+        return "it is from before the last boot, so its times are void";
+    if (contents->identity[0] && strncmp(map->identity, contents->identity, sizeof map->identity) != 0)
+        return "it belongs to another policy";
+    return NULL;
+}
+
+struct segment_layout *file_map(int fd, bool writable)
+{
+    int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    void *map = mmap(NULL, sizeof(struct segment_layout), protection, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/*
+ * All of the file gets its blocks now: a full disk is an error here, and would be SIGBUS in the middle of somebody's
+ * connect later. Returns 0 or an errno.
+ */
+static int allocate(int fd)
+{
+    const off_t size = (off_t)sizeof(struct segment_layout);
+    struct rlimit limit;
+    /* Beyond this limit the kernel does not only refuse: it kills by SIGXFSZ. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)size)
+        return EFBIG;
+    unsigned int tries = 0;
+    for (off_t at = 0; at < size;) {
+        off_t piece = size - at < ALLOCATION_PIECE ? size - at : ALLOCATION_PIECE;
+        int code = posix_fallocate(fd, at, piece);
+        if (code == 0)
+            at += piece;
+        else if (code != EINTR || ++tries > ALLOCATION_TRIES)
+            return code;
+    }
+    return 0;
+}
+
+/* Makes a whole fresh file under a temporary name. Returns 0 or an errno; then there is none. */
+static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct contents *contents)
+{
+    folder_temporary_name(name);
+    int fd = folder_openat(folder, name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0)
+        return errno;
+    /* The umask may have taken something from the mode. */
+    int code = fchmod(fd, 0600) != 0 ? errno : allocate(fd);
+    struct segment_layout *map = code == 0 ? file_map(fd, true) : NULL;
+    if (code == 0 && !map)
+        code = errno;
+    close(fd);
+    if (map) {
+        contents_fill(map, contents);
+        munmap(map, sizeof *map);
+    } else {
+        unlinkat(folder, name, 0);
+    }
+    return code;
+}
+
+/* Gives a temporary file its name unless there is one of that name. Returns 0 or an errno. */
+static int name_if_missing(int folder, const char *temporary, const char *name)
+{
+    if (renameat2(folder, temporary, folder, name, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    /*
+     * A file system without that flag: for a moment the file has two names. Nobody takes such a file for good, and who
+     * wants to replace it waits for the lock; if its maker is killed here, it is replaced.
+     */
+    folder_lock(folder);
+    if (linkat(folder, temporary, folder, name, 0) != 0)
+        return errno;
+    unlinkat(folder, temporary, 0);
+    return 0;
+}
+
+bool file_is_at(int folder, const char *name, const struct stat *file)
+{
+    struct stat present;
+    return fstatat(folder, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && present.st_ino == file->st_ino &&
+           present.st_dev == file->st_dev;
+}
+
+bool file_install(int folder, const char *name, const struct stat *bad, const struct contents *contents,
+                  const char *path, struct segment_error *error, bool *installed)
+{
+    char temporary[TEMPORARY_NAME_SIZE];
+    *installed = false;
+    int code = make_fresh(folder, temporary, contents);
+    if (code != 0)
+        return segment_fail(error, path, "the segment can't be made", code);
+    if (!bad)
+        code = name_if_missing(folder, temporary, name);
+    else if (!file_is_at(folder, name, bad))
+        code = EEXIST;
+    else
+        code = renameat(folder, temporary, folder, name) == 0 ? 0 : errno;
+    if (code == 0) {
+        *installed = true;
+        return true;
+    }
+    unlinkat(folder, temporary, 0);
+    /* ENOENT: somebody swept our temporary file; the caller looks again and then makes another one. */
+    return code == EEXIST || code == ENOENT || segment_fail(error, path, "the segment can't be put in its place", code);
+}

@@ -1,0 +1,45 @@
+/*
+ * file.h - a segment's file: what its header must say, mapping it, making a fresh one.
+ *
+ * Private to src/segment. All takes place in a folder that folder_open has opened. A file gets its name only when it
+ * is whole, in one step: nobody ever sees a half-made one, whenever its maker is killed. System calls, but no malloc
+ * and no stdio.
+ */
+#ifndef SOCKFUSE_SEGMENT_FILE_H
+#define SOCKFUSE_SEGMENT_FILE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "segment/layout.h"
+#include "segment/segment.h"
+
+/* What the header of this policy's segment says on this machine since its last boot. */
+struct contents {
+    char identity[SEGMENT_IDENTITY_MAX]; /* cut to fit; the hash in the file's name covers all of it */
+    char boot_id[BOOT_ID_SIZE];          /* "" without /proc */
+};
+
+/* Three system calls. */
+void contents_know(struct contents *contents, const char *identity);
+
+/* Writes the header of an empty segment: the rest of it is zero. */
+void contents_fill(struct segment_layout *map, const struct contents *contents);
+
+/* What is wrong with a segment, for messages; NULL: nothing. With the identity "" any policy's will do. */
+const char *contents_fault(const struct segment_layout *map, const struct contents *contents);
+
+/* Maps a file of the right size. NULL: errno. */
+struct segment_layout *file_map(int fd, bool writable);
+
+/*
+ * Puts a fresh file under the name if none is there, or, with `bad`, in the place of that very file. True also when
+ * somebody else was faster: `*installed` tells. `path` is for the error's text.
+ */
+bool file_install(int folder, const char *name, const struct stat *bad, const struct contents *contents,
+                  const char *path, struct segment_error *error, bool *installed);
+
+/* Whether the name leads to the file with that status. */
+bool file_is_at(int folder, const char *name, const struct stat *file);
+
+#endif
