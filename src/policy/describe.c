@@ -6,6 +6,19 @@
 
 #include "policy/keys.h"
 
+/* A built-in pause may have given way to the other one, which somebody set: see target_check. */
+static const char *built_in_origin(const struct target *target, enum key_index key)
+{
+    const uint64_t ours = ~(target->keys_set | target->keys_defaulted | target->keys_overridden);
+    if (target->breaker.reset_timeout_ns == target->breaker.reset_timeout_max_ns) {
+        if (key == KEY_RESET_TIMEOUT_MAX && (ours & key_bit(KEY_RESET_TIMEOUT)) == 0)
+            return "as reset_timeout";
+        if (key == KEY_RESET_TIMEOUT && (ours & key_bit(KEY_RESET_TIMEOUT_MAX)) == 0)
+            return "as reset_timeout_max";
+    }
+    return key == KEY_MATCH ? "the name" : "built in";
+}
+
 static const char *origin_of(const struct target *target, enum key_index key)
 {
     if ((target->keys_overridden & key_bit(key)) != 0)
@@ -14,7 +27,7 @@ static const char *origin_of(const struct target *target, enum key_index key)
         return "section";
     if ((target->keys_defaulted & key_bit(key)) != 0)
         return "[defaults]";
-    return key == KEY_MATCH ? "the name" : "built in";
+    return built_in_origin(target, key);
 }
 
 /* A `#` would begin a comment, and a blank that has no backslash (of -t) another pattern. */

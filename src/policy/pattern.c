@@ -91,7 +91,7 @@ static bool clear_host_bits(uint8_t *address, size_t bytes, unsigned int prefix)
 {
     bool any = false;
     for (size_t i = prefix / 8; i < bytes; i++) {
-        const uint8_t keep = i == prefix / 8 ? (uint8_t)(0xff00u >> (prefix % 8)) : 0;
+        const uint8_t keep = (uint8_t)(i == prefix / 8 ? 0xff00u >> (prefix % 8) : 0);
         any = any || (address[i] & (uint8_t)~keep) != 0;
         address[i] &= keep;
     }

@@ -1,5 +1,5 @@
 /*
- * pattern.h - reads the patterns of `match` and holds them against destinations. Private to src/policy.
+ * pattern.h - reads the patterns of `match` and holds them against destinations. For src/policy and `check`.
  *
  * pattern_parse allocates and may ask the system for a service's port: at start-up and in the command line only.
  * pattern_takes_* are async-signal-safe.

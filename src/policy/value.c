@@ -69,16 +69,17 @@ static bool decimal_times(struct decimal decimal, uint64_t unit, uint64_t *value
     return !__builtin_add_overflow(whole, part / decimal.scale, value);
 }
 
-static void format_permille(uint64_t permille, uint64_t unit, char *text, size_t size)
+/* Permille as a decimal in which `unit` permille are 1: 1500 as 1.5 by 1000, 125 as 12.5 by 10. */
+static void format_permille(uint64_t permille, unsigned int unit, char *text, size_t size)
 {
-    uint64_t part = permille % unit;
-    int digits = unit == 1000 ? 3 : 1;
-    for (; digits > 0 && part % 10 == 0; digits--)
-        part /= 10;
-    if (digits == 0)
-        snprintf(text, size, "%" PRIu64, permille / unit);
-    else
-        snprintf(text, size, "%" PRIu64 ".%0*" PRIu64, permille / unit, digits, part);
+    const unsigned int thousandths = (unsigned int)(permille % unit) * (1000 / unit);
+    snprintf(text, size, "%" PRIu64 ".%03u", permille / unit, thousandths);
+    size_t length = strlen(text);
+    while (text[length - 1] == '0')
+        length--;
+    if (text[length - 1] == '.')
+        length--;
+    text[length] = '\0';
 }
 
 /* --- durations --- */

@@ -1,0 +1,225 @@
+/*
+ * check.c - `sockfuse check`: is a policy good, what does it come to, and which target takes a destination.
+ *
+ * Reads the policy exactly as `run` and the library do. With -v it writes it back as a policy in which every key stands,
+ * each with where it came from.
+ */
+#include <err.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "policy/pattern.h"
+
+static const char help[] =
+    "Usage: sockfuse check [-v] [--match DEST] FILE...\n"
+    "Says whether policies are good: each error with its place, on the standard error.\n"
+    "\n"
+    "  -v, --verbose     write each target with all its keys, and where each value came from\n"
+    "      --match DEST  say which target takes DEST, by which pattern, and what its circuit is called;\n"
+    "                    DEST is HOST:PORT, ADDRESS:PORT, [V6]:PORT or unix:/PATH\n"
+    "  -h, --help        this text\n"
+    "      --version     the version\n"
+    "\n"
+    "Exit status 0: all are good (and have a target for DEST), 1: one is not, 2: wrong usage.\n";
+
+/* More addresses of one name are not looked at. */
+#define ADDRESSES_MAX 32
+
+/* What --match asks for: an endpoint, or a host name with a port and the addresses that it has here and now. */
+struct question {
+    const char *text;         /* NULL: no --match */
+    char *name;               /* NULL: an address or path */
+    struct endpoint endpoint; /* of a name: family NONE, and the port */
+    struct endpoint addresses[ADDRESSES_MAX];
+    size_t address_count;
+    bool looked_up;
+};
+
+/* --- the question --- */
+
+/* A destination is a pattern that takes one thing only. False, after a message: it is none. */
+static bool read_question(struct question *question, const char *text)
+{
+    struct pattern pattern;
+    char why[300];
+    question->text = text;
+    if (endpoint_parse(&question->endpoint, text))
+        return true;
+    if (!pattern_parse(&pattern, text, why, sizeof why)) {
+        warnx("--match %s: %s", text, why);
+        return false;
+    }
+    const bool is_address =
+        pattern.kind == PATTERN_NETWORK && pattern.prefix == (pattern.network.family == ENDPOINT_IPV4 ? 32 : 128);
+    const bool is_one = pattern.port_first == pattern.port_last && (pattern.kind == PATTERN_HOST || is_address);
+    if (!is_one)
+        warnx("--match %s: this is more than one destination", text);
+    question->endpoint = pattern.network;
+    question->endpoint.port = pattern.port_first;
+    if (is_one && pattern.kind == PATTERN_HOST)
+        question->name = copy_text(pattern.host);
+    pattern_release(&pattern);
+    return is_one;
+}
+
+static bool has_address_patterns(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        for (size_t j = 0; j < policy->targets[i].pattern_count; j++) {
+            const struct pattern *pattern = &policy->targets[i].patterns[j];
+            if (pattern->kind == PATTERN_NETWORK && pattern->network.family != ENDPOINT_NONE)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A program that comes by this name connects to one of these. */
+static void look_up(struct question *question)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    const int status = getaddrinfo(question->name, NULL, &hints, &found);
+    question->looked_up = true;
+    if (status != 0) {
+        warnx("%s can't be looked up (%s): patterns with addresses are left out", question->name, gai_strerror(status));
+        return;
+    }
+    for (const struct addrinfo *at = found; at != NULL && question->address_count < ADDRESSES_MAX; at = at->ai_next) {
+        struct endpoint *address = &question->addresses[question->address_count];
+        if (!endpoint_from_sockaddr(address, at->ai_addr, at->ai_addrlen))
+            continue;
+        address->port = question->endpoint.port;
+        question->address_count++;
+    }
+    freeaddrinfo(found);
+}
+
+/* --- the answer --- */
+
+static void print_match(const char *file, const struct question *question, const struct endpoint *endpoint,
+                        const struct policy_match *match)
+{
+    char circuit[DESTINATION_MAX], address[DESTINATION_MAX] = "";
+    const char *const names[] = {question->name};
+    if (policy_destination(match, endpoint, names, circuit, sizeof circuit) == 0)
+        snprintf(circuit, sizeof circuit, "(its name is too long: not guarded)");
+    if (question->name != NULL && match->name < 0)
+        endpoint_format(endpoint, address, sizeof address);
+    printf("%s:%u: %s%s%s%s: target [%s], by its pattern %s; circuit %s, mode %s\n", file, match->target->line,
+           question->text, address[0] != '\0' ? " (" : "", address, address[0] != '\0' ? ")" : "", match->target->name,
+           match->pattern->text, circuit, target_mode_name(match->target->mode));
+}
+
+/* The addresses of one name may go to several targets: each is told once. False: no target takes it. */
+static bool answer(const char *file, const struct policy *policy, struct question *question)
+{
+    const char *const names[] = {question->name};
+    const size_t name_count = question->name != NULL;
+    struct policy_match match, told = {0};
+    bool any = false;
+    if (question->name != NULL && !question->looked_up && has_address_patterns(policy))
+        look_up(question);
+    for (size_t i = 0; i < question->address_count; i++) {
+        const struct endpoint *endpoint = &question->addresses[i];
+        if (!policy_match(policy, endpoint, names, name_count, &match))
+            continue;
+        if (!any || match.target != told.target || match.pattern != told.pattern)
+            print_match(file, question, endpoint, &match);
+        told = match;
+        any = true;
+    }
+    if (!any && policy_match(policy, &question->endpoint, names, name_count, &match)) {
+        print_match(file, question, &question->endpoint, &match);
+        any = true;
+    }
+    if (!any)
+        printf("%s: %s: no target takes it%s\n", file, question->text,
+               question->name == NULL && policy->has_host_patterns
+                   ? " by its address; patterns with host names take programs that looked the name up"
+                   : "");
+    return any;
+}
+
+/* --- the policy written back --- */
+
+static void print_key(const char *key, const char *value, const char *origin, void *context)
+{
+    (void)context;
+    printf("%-19s = %-24s # %s\n", key, value, origin);
+}
+
+static void print_targets(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        const struct target *target = &policy->targets[i];
+        printf("\n[");
+        for (const char *at = target->name; *at != '\0'; at++)
+            printf("%s%c", *at == '#' ? "\\" : "", *at);
+        printf("] # line %u\n", target->line);
+        policy_describe(target, print_key, NULL);
+    }
+}
+
+static bool check_file(const char *file, bool verbose, struct question *question)
+{
+    struct policy_problems problems;
+    struct policy *policy = policy_load(file, NULL, &problems);
+    bool good = policy != NULL;
+    print_problems(file, &problems);
+    if (problems.errors > problems.count)
+        warnx("%s: more errors than these %zu: %zu in all", file, problems.count, problems.errors);
+    if (good && (verbose || question->text == NULL))
+        printf("%s%s: good, %zu target%s\n", verbose ? "# " : "", file, policy->target_count,
+               policy->target_count == 1 ? "" : "s");
+    if (good && verbose)
+        print_targets(policy);
+    if (good && question->text != NULL)
+        good = answer(file, policy, question);
+    policy_problems_free(&problems);
+    policy_free(policy);
+    return good;
+}
+
+int command_check(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"verbose", no_argument, NULL, 'v'},
+        {"match", required_argument, NULL, OPTION_MATCH},
+        COMMON_OPTIONS,
+        {0},
+    };
+    struct question question = {0};
+    bool verbose = false, good = true;
+    for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
+        switch (option) {
+        case 'v':
+            verbose = true;
+            break;
+        case OPTION_MATCH:
+            if (question.text != NULL) {
+                warnx("--match can stand only once");
+                return usage_error("check");
+            }
+            if (!read_question(&question, optarg))
+                return usage_error("check");
+            break;
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        default:
+            return usage_error("check");
+        }
+    }
+    if (optind == argc) {
+        warnx("no policy file is named");
+        return usage_error("check");
+    }
+    for (int i = optind; i < argc; i++)
+        good = check_file(argv[i], verbose, &question) && good;
+    free(question.name);
+    return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
+}
