@@ -66,7 +66,7 @@ int circuit_address_index(struct circuit *circuit, uint64_t key)
 {
     if (key == 0)
         return ADDRESS_NONE;
-    /* Places fill up in order and are never freed: behind the first free one there is nothing. */
+    /* Places fill up in order, and only circuit_reset frees them, all: behind the first free one there is nothing. */
     for (unsigned int place = 0; place < CIRCUIT_ADDRESSES; place++) {
         uint64_t found = key_of(circuit, place);
 

@@ -342,6 +342,50 @@ static void counters_sum_their_shards_and_ignore_what_is_no_counter(void **state
         assert_int_equal(counters_sum(counters, counter), counter == COUNT_SLOW ? 3 * COUNTER_SHARDS + 1 : 0);
 }
 
+static void closed_and_quiet_tell_what_they_say(void **state)
+{
+    struct breaker_bench *bench = *state;
+    const struct circuit *circuit = bench->circuit;
+
+    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit));
+    breaker_call(bench, breaker_failure);
+    assert_true(circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    breaker_open(bench);
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    breaker_probe(bench);
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    assert_int_equal(breaker_settle(bench, bench->ticket, breaker_success), SETTLED_COUNTED);
+    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit));
+    assert_int_equal(bench->transitions, 3);
+}
+
+static void a_circuit_that_is_reset_forgets_all_and_its_old_calls_are_late(void **state)
+{
+    struct breaker_bench *bench = *state;
+    struct ticket before_opening, before_reset;
+
+    assert_int_equal(breaker_admit(bench), ADMIT_PASS);
+    before_opening = bench->ticket;
+    breaker_open(bench);
+    breaker_probe(bench);
+    assert_int_equal(breaker_settle(bench, bench->ticket, breaker_success), SETTLED_COUNTED);
+    assert_int_equal(breaker_admit(bench), ADMIT_PASS);
+    before_reset = bench->ticket;
+    circuit_address_failed(bench->circuit, circuit_address_index(bench->circuit, 5));
+
+    circuit_reset(bench->circuit);
+    for (unsigned int counter = 0; counter < COUNTERS; counter++)
+        assert_int_equal(breaker_sum(bench, counter), 0);
+    assert_int_equal(circuit_address_index(bench->circuit, 6), 0);
+    assert_true(circuit_is_quiet(bench->circuit));
+    assert_int_equal(breaker_view(bench).since_ns, 0);
+    bench->openings = bench->admitted = bench->refused = bench->settled = 0;
+    assert_int_equal(breaker_settle(bench, before_opening, breaker_failure), SETTLED_LATE);
+    assert_int_equal(breaker_settle(bench, before_reset, breaker_failure), SETTLED_LATE);
+    assert_int_equal(breaker_view(bench).failures, 0);
+    assert_int_equal(bench->transitions, 3);
+}
+
 static void states_and_reasons_have_names(void **state)
 {
     (void)state;
@@ -381,6 +425,8 @@ int main(void)
         breaker_test(every_outcome_is_counted_once_with_its_kind),
         breaker_test(a_late_outcome_is_counted_as_late_and_as_nothing_else),
         breaker_test(counters_sum_their_shards_and_ignore_what_is_no_counter),
+        breaker_test(closed_and_quiet_tell_what_they_say),
+        breaker_test(a_circuit_that_is_reset_forgets_all_and_its_old_calls_are_late),
         breaker_test(states_and_reasons_have_names),
     };
 

@@ -38,6 +38,8 @@ static void the_attempt_to_another_address_joins_the_probe_of_its_process(void *
     struct ticket first = probe_first(bench, MASK_AB);
     struct ticket second = join(bench, B, MASK_AB);
 
+    assert_false(first.joined);
+    assert_true(second.joined);
     assert_int_equal(second.token, first.token);
     assert_int_equal(second.generation, first.generation);
     assert_int_equal(second.address, B);
