@@ -1,0 +1,273 @@
+/*
+ * support_guard.c - a guard on the bench.
+ */
+#include "support_guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "segment/journal.h"
+#include "segment/process.h"
+
+#define CHILD_SECONDS_MAX 60
+
+/* In a child, a failed assertion would go on with the remaining tests there; it ends, and its parent finds it gone. */
+static bool in_child;
+
+static void require(bool holds)
+{
+    if (in_child && !holds)
+        _exit(9);
+    assert_true(holds);
+}
+
+static void set_target(struct target *target)
+{
+    snprintf(target->name, sizeof target->name, "%s", BENCH_TARGET);
+    target->mode = MODE_ENFORCE;
+    target->on_open = ECONNREFUSED;
+    target->connect_timeout_ns = 10 * NS_PER_S;
+    target->response_timeout_ns = 0;
+    target->breaker = (struct settings){
+        .failure_threshold = 3,
+        .success_threshold = 1,
+        .half_open_max_calls = 1,
+        .backoff_permille = 2000,
+        .reset_timeout_ns = 10 * NS_PER_S,
+        .reset_timeout_max_ns = 60 * NS_PER_S,
+        .probe_timeout_ns = 10 * NS_PER_S,
+    };
+    target->rules = (struct outcome_rules){.abandon_after_ns = 300 * NS_PER_MS, .failure_mask = 0xffffffff};
+}
+
+static bool join(struct guard_bench *bench)
+{
+    bench->guard.segment = &bench->segment;
+    bench->guard.holder = process_join(&bench->segment, bench->guard.program, 1);
+    bench->guard.pid = (uint32_t)getpid();
+    return bench->guard.holder != 0;
+}
+
+int guard_bench_setup(void **state)
+{
+    struct guard_bench *bench = calloc(1, sizeof *bench);
+    struct segment_error error;
+
+    if (bench == NULL)
+        return -1;
+    *state = bench;
+    snprintf(bench->folder, sizeof bench->folder, "/tmp/sockfuse-test-XXXXXX");
+    if (mkdtemp(bench->folder) == NULL || !segment_attach(&bench->segment, bench->folder, "bench", &error))
+        return -1;
+    set_target(&bench->target);
+    snprintf(bench->guard.program, sizeof bench->guard.program, "bench");
+    bench->now_ns = BENCH_START_NS;
+    bench->circuit = circuits_find(&bench->segment, BENCH_TARGET, BENCH_DESTINATION, bench->now_ns);
+    return join(bench) && bench->circuit != CIRCUIT_INDEX_NONE ? 0 : -1;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *entries = opendir(folder);
+
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(entries), entry->d_name, 0);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    rmdir(folder);
+}
+
+int guard_bench_teardown(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    while (bench->child_count > 0)
+        bench_kill(bench, bench->children[0]);
+    assert_int_equal(bench_sum(bench, COUNT_ADMITTED),
+                     bench_late_or_counted(bench) + calls_in_flight(&bench->segment, bench->circuit));
+    segment_detach(&bench->segment);
+    remove_folder(bench->folder);
+    free(bench);
+    return 0;
+}
+
+/* --- calls --- */
+
+enum admission bench_admit_to(struct guard_bench *bench, uint64_t address, const uint64_t *siblings, size_t count,
+                              uint32_t *call)
+{
+    struct attempt attempt = {
+        .target = &bench->target,
+        .circuit = bench->circuit,
+        .address_key = address,
+        .siblings = siblings,
+        .sibling_count = count,
+        .shard = 3,
+    };
+
+    return guard_admit(&bench->guard, &attempt, bench->now_ns, call);
+}
+
+enum admission bench_admit(struct guard_bench *bench, uint32_t *call)
+{
+    return bench_admit_to(bench, ADDRESS_A, NULL, 0, call);
+}
+
+uint32_t bench_call(struct guard_bench *bench)
+{
+    uint32_t call;
+
+    require(bench_admit(bench, &call) == ADMIT_PASS && call != CALL_NONE);
+    return call;
+}
+
+struct outcome bench_settle(struct guard_bench *bench, uint32_t call, enum seen seen, int error, uint64_t waited_ns)
+{
+    struct observation observation = {.seen = seen, .error = error, .waited_ns = waited_ns};
+
+    return guard_settle(&bench->guard, call, &bench->target, 5, &observation, bench->now_ns);
+}
+
+void bench_forget(struct guard_bench *bench, uint32_t call)
+{
+    guard_forget(&bench->guard, call, &bench->target, 5, bench->now_ns);
+}
+
+void bench_connected(struct guard_bench *bench, uint32_t call)
+{
+    guard_connected(&bench->guard, call, &bench->target, bench->now_ns);
+}
+
+void bench_requested(struct guard_bench *bench, uint32_t call)
+{
+    guard_requested(&bench->guard, call, &bench->target, bench->now_ns);
+}
+
+void bench_fail(struct guard_bench *bench)
+{
+    uint32_t call;
+    enum admission admission = bench_admit(bench, &call);
+
+    require(admission == ADMIT_PASS || admission == ADMIT_PROBE);
+    require(bench_settle(bench, call, SEEN_ERROR, ECONNREFUSED, 0).verdict == VERDICT_FAILURE);
+    bench_forget(bench, call);
+}
+
+void bench_succeed(struct guard_bench *bench)
+{
+    uint32_t call;
+    enum admission admission = bench_admit(bench, &call);
+
+    require(admission == ADMIT_PASS || admission == ADMIT_PROBE);
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+    require(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict == VERDICT_SUCCESS);
+    bench_forget(bench, call);
+}
+
+void bench_open(struct guard_bench *bench)
+{
+    for (uint32_t i = 0; i < bench->target.breaker.failure_threshold; i++)
+        bench_fail(bench);
+    assert_int_equal(bench_state(bench), CIRCUIT_OPEN);
+}
+
+/* --- looking --- */
+
+uint64_t bench_sum(const struct guard_bench *bench, unsigned int counter)
+{
+    return counters_sum(&circuits_at(&bench->segment, bench->circuit)->counters, counter);
+}
+
+uint64_t bench_late_or_counted(const struct guard_bench *bench)
+{
+    return bench_sum(bench, COUNT_SUCCEEDED) + bench_sum(bench, COUNT_FAILED) + bench_sum(bench, COUNT_NEUTRAL) +
+           bench_sum(bench, COUNT_BUSINESS) + bench_sum(bench, COUNT_LATE);
+}
+
+static struct circuit_view view_of(const struct guard_bench *bench)
+{
+    struct circuit_view view;
+
+    circuit_observe(circuits_at(&bench->segment, bench->circuit), &bench->target.breaker, bench->now_ns, &view);
+    return view;
+}
+
+enum circuit_state bench_state(const struct guard_bench *bench)
+{
+    return view_of(bench).state;
+}
+
+uint32_t bench_failures(const struct guard_bench *bench)
+{
+    return view_of(bench).failures;
+}
+
+unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last)
+{
+    unsigned int count = 0;
+    struct event event;
+
+    for (uint64_t number = journal_oldest(&bench->segment); number < journal_head(&bench->segment); number++) {
+        if (!journal_read(&bench->segment, number, &event) || event.type != type)
+            continue;
+        count++;
+        if (last != NULL)
+            *last = event;
+    }
+    return count;
+}
+
+/* --- children --- */
+
+pid_t bench_child(struct guard_bench *bench, void (*live)(struct guard_bench *bench))
+{
+    int ready[2];
+    char byte = 0;
+
+    assert_true(bench->child_count < CHILDREN_MAX);
+    assert_int_equal(pipe(ready), 0);
+    pid_t parent = getpid(), child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        /* Nobody may outlive the test, however that ends. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(CHILD_SECONDS_MAX);
+        if (getppid() != parent)
+            _exit(1);
+        in_child = true;
+        snprintf(bench->guard.program, sizeof bench->guard.program, "child");
+        if (!join(bench))
+            _exit(2);
+        live(bench);
+        if (write(ready[1], "!", 1) != 1)
+            _exit(3);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    bench->children[bench->child_count++] = child;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+void bench_kill(struct guard_bench *bench, pid_t child)
+{
+    kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+    for (unsigned int i = 0; i < bench->child_count; i++) {
+        if (bench->children[i] == child)
+            bench->children[i--] = bench->children[--bench->child_count];
+    }
+}

@@ -1,0 +1,476 @@
+/*
+ * test_overdue.c - calls that hang longer than allowed, owners that were killed, and tables that are full.
+ */
+#include "support_guard.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "segment/layout.h"
+
+#define TIMEOUT_NS (10 * NS_PER_S)
+
+/* What the children of a test do; the last one's call is where a child can find it. */
+static void live_connecting(struct guard_bench *bench)
+{
+    bench_call(bench);
+}
+
+static void live_connected(struct guard_bench *bench)
+{
+    bench_connected(bench, bench_call(bench));
+}
+
+static void live_requested(struct guard_bench *bench)
+{
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+}
+
+static void live_answered(struct guard_bench *bench)
+{
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench_settle(bench, call, SEEN_BYTES, 0, 0);
+}
+
+static void live_probing(struct guard_bench *bench)
+{
+    uint32_t call;
+
+    bench->now_ns += 10 * NS_PER_S;
+    bench_admit(bench, &call);
+}
+
+static void an_attempt_is_overdue_at_connect_timeout_and_not_a_nanosecond_before(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+    uint32_t call = bench_call(bench);
+
+    bench->now_ns += TIMEOUT_NS - 1;
+    bench_forget(bench, bench_call(bench));
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 0);
+    bench->now_ns += 1;
+    bench_forget(bench, bench_call(bench));
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_CONNECT_TIMEOUT), 1);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, &event), 1);
+    assert_true(event.overdue);
+    assert_int_equal(event.elapsed_ms, 10000);
+    assert_int_equal(event.kind, FAILURE_CONNECT_TIMEOUT);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+    bench_forget(bench, call);
+}
+
+static void the_real_end_of_a_charged_call_is_counted_once_and_apart(void **state)
+{
+    struct guard_bench *bench = *state;
+    bool settled;
+    uint32_t call = bench_call(bench);
+
+    bench->now_ns += TIMEOUT_NS;
+    bench_forget(bench, bench_call(bench));
+    assert_int_equal(guard_phase(&bench->guard, call, &settled), PHASE_ANSWERED);
+    assert_true(settled);
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+    assert_int_equal(bench_settle(bench, call, SEEN_CONNECTED, 0, 0).verdict, VERDICT_NONE);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE_ENDED), 0);
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_NONE);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE_ENDED), 1);
+    assert_int_equal(bench_settle(bench, call, SEEN_ERROR, ECONNRESET, 0).verdict, VERDICT_NONE);
+    bench_forget(bench, call);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE_ENDED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_SUCCEEDED), 0);
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 0);
+}
+
+static void thirty_two_hanging_processes_open_the_circuit_while_they_hang(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+    uint32_t call;
+
+    for (unsigned int i = 0; i < 32; i++)
+        bench_child(bench, live_connecting);
+    pid_t last = bench->children[31];
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 32);
+    assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
+
+    bench->now_ns += TIMEOUT_NS;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 32);
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 3);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 29);
+    assert_int_equal(bench_events(bench, EVENT_OPEN, NULL), 1);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, &event), 32);
+    assert_int_equal(event.pid, last);
+    assert_string_equal(event.program, "child");
+    assert_true(event.late && event.overdue);
+    assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
+    assert_false(event.late);
+}
+
+static void an_opening_counts_from_when_the_calls_became_overdue(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    for (unsigned int i = 0; i < 3; i++)
+        bench_child(bench, live_connecting);
+    /* Nobody came by for an hour: the pause is over, and the next call is a probe, not refused. */
+    bench->now_ns += 3600 * NS_PER_S;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);
+    bench_forget(bench, call);
+}
+
+static void a_hanging_probe_fails_at_its_due_time(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    bench->target.connect_timeout_ns = 4 * NS_PER_S;
+    bench_open(bench);
+    bench_child(bench, live_probing);
+    bench->now_ns += 10 * NS_PER_S + 4 * NS_PER_S - 1;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_HALF_OPEN);
+    bench->now_ns += 1;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
+    assert_int_equal(bench_sum(bench, COUNT_PROBES_FAILED), 1);
+    bench->now_ns += 20 * NS_PER_S - 1;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
+    bench->now_ns += 1;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    bench_forget(bench, call);
+}
+
+static void a_response_is_overdue_only_if_the_target_says_so(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench->now_ns += 3600 * NS_PER_S;
+    bench_succeed(bench);
+    bench_requested(bench, call);
+    bench->now_ns += 3600 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
+    bench_forget(bench, call);
+}
+
+static void a_server_that_should_speak_first_is_overdue_from_the_connection_on(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    uint32_t call = bench_call(bench);
+    bench->now_ns += NS_PER_S;
+    bench_connected(bench, call);
+    bench->now_ns += NS_PER_S;
+    bench_connected(bench, call); /* again: the wait does not begin anew */
+    bench->now_ns += 4 * NS_PER_S - 1;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    bench->now_ns += 1;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT), 1);
+    bench_forget(bench, call);
+}
+
+static void more_of_a_request_starts_the_wait_for_its_answer_anew(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    uint32_t call = bench_call(bench);
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+    for (unsigned int i = 0; i < 4; i++) {
+        bench->now_ns += 5 * NS_PER_S - 1;
+        bench_requested(bench, call);
+        bench_succeed(bench);
+    }
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    bench->now_ns += 5 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT), 1);
+    bench_forget(bench, call);
+}
+
+static void where_a_connection_is_enough_no_connection_is_overdue(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.rules.connect_is_success = true;
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    uint32_t call = bench_call(bench);
+    bench_connected(bench, call);
+    bench->now_ns += 3600 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    bench_forget(bench, call);
+}
+
+static uint32_t asked_call;
+static unsigned int times_asked;
+
+static bool has_connected(uint32_t call, enum phase phase, void *context)
+{
+    struct guard_bench *bench = context;
+
+    assert_int_equal(phase, PHASE_CONNECTING);
+    asked_call = call;
+    times_asked++;
+    bench_connected(bench, call);
+    return false;
+}
+
+static bool still_hangs(uint32_t call, enum phase phase, void *context)
+{
+    (void)phase, (void)context;
+    asked_call = call;
+    times_asked++;
+    return true;
+}
+
+static void an_own_attempt_that_the_kernel_knows_to_be_connected_is_not_charged(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->guard.context = bench;
+    bench->guard.still_hangs = has_connected;
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    times_asked = 0;
+    uint32_t call = bench_call(bench);
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    assert_int_equal(times_asked, 1);
+    assert_int_equal(asked_call, call);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    /* From then on it waits for a greeting. */
+    bench->now_ns += 5 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(times_asked, 1);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT), 1);
+    bench_forget(bench, call);
+}
+
+static void an_own_attempt_that_hangs_is_charged(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->guard.still_hangs = still_hangs;
+    times_asked = 0;
+    uint32_t call = bench_call(bench);
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    assert_int_equal(times_asked, 1);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    bench_forget(bench, call);
+}
+
+static void another_processes_attempt_is_charged_without_asking(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->guard.still_hangs = has_connected;
+    times_asked = 0;
+    bench_child(bench, live_connecting);
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    assert_int_equal(times_asked, 0);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+}
+
+static void calls_of_another_circuit_are_left_alone(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t own = bench->circuit, call = bench_call(bench);
+
+    bench->circuit = circuits_find(&bench->segment, BENCH_TARGET, "elsewhere:1", bench->now_ns);
+    assert_int_not_equal(bench->circuit, own);
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    bench->circuit = own;
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    assert_int_equal(calls_in_flight(&bench->segment, own), 1);
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    bench_forget(bench, call);
+}
+
+static void a_scanner_that_was_killed_is_followed_by_another_a_second_later(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = bench_call(bench);
+
+    bench->now_ns += TIMEOUT_NS;
+    /* As it stands while somebody scans. */
+    atomic_store(&circuits_entry(&bench->segment, bench->circuit)->next_due_ns, (bench->now_ns + NS_PER_S) | 1);
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
+    bench->now_ns += NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    bench_forget(bench, call);
+}
+
+/* --- kill -9 --- */
+
+static void a_call_of_a_killed_process_is_neutral_and_not_in_flight(void **state)
+{
+    static void (*const lives[])(struct guard_bench *) = {live_connecting, live_connected, live_requested};
+    struct guard_bench *bench = *state;
+
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    for (unsigned int i = 0; i < 3; i++) {
+        pid_t child = bench_child(bench, lives[i]);
+
+        assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
+        bench_kill(bench, child);
+        assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+        bench->now_ns += TIMEOUT_NS;
+        bench_succeed(bench);
+        assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), i + 1);
+        assert_int_equal(bench_sum(bench, COUNT_FAILED), 0);
+    }
+}
+
+static void a_probe_of_a_killed_process_makes_room_for_the_next_call(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    bench_open(bench);
+    pid_t child = bench_child(bench, live_probing);
+    bench->now_ns += 10 * NS_PER_S;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_HALF_OPEN);
+    bench_kill(bench, child);
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_SUCCESS);
+    bench_forget(bench, call);
+    assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
+    /* The dead one's call is found in its time: it is late, for its lease is over. */
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
+}
+
+static unsigned int fill_table(struct guard_bench *bench, uint32_t *calls)
+{
+    unsigned int count = 0;
+    uint32_t call;
+
+    while (bench_admit(bench, &call) == ADMIT_PASS && call != CALL_NONE)
+        calls[count++] = call;
+    return count;
+}
+
+static void a_full_table_lets_calls_pass_unguarded_and_counts_them(void **state)
+{
+    static uint32_t calls[SEGMENT_CALLS];
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    assert_int_equal(fill_table(bench, calls), SEGMENT_CALLS);
+    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 1);
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
+    assert_int_equal(call, CALL_NONE);
+    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 2);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 2);
+    bench_forget(bench, calls[4000]);
+    assert_int_equal(bench_call(bench), calls[4000]);
+    for (unsigned int i = 0; i < SEGMENT_CALLS; i++)
+        bench_forget(bench, calls[i]);
+}
+
+static void a_probe_without_a_record_gives_its_permit_back(void **state)
+{
+    static uint32_t calls[SEGMENT_CALLS];
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    bench->target.connect_timeout_ns = 0; /* never overdue */
+    uint32_t some = bench_call(bench);
+    bench_open(bench);
+    bench->target.mode = MODE_OBSERVE;
+    unsigned int count = fill_table(bench, calls);
+    bench->target.mode = MODE_ENFORCE;
+    bench->now_ns += 10 * NS_PER_S;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
+    assert_int_equal(call, CALL_NONE);
+    assert_int_equal(bench_state(bench), CIRCUIT_HALF_OPEN);
+    bench_forget(bench, some);
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    bench_forget(bench, call);
+    for (unsigned int i = 0; i < count; i++)
+        bench_forget(bench, calls[i]);
+}
+
+static void live_in_a_thousand_calls(struct guard_bench *bench)
+{
+    for (unsigned int i = 0; i < 500; i++)
+        live_requested(bench);
+    for (unsigned int i = 0; i < 500; i++)
+        live_answered(bench);
+}
+
+static void a_full_table_takes_back_the_records_of_the_dead(void **state)
+{
+    static uint32_t calls[SEGMENT_CALLS];
+    struct guard_bench *bench = *state;
+    pid_t child = bench_child(bench, live_in_a_thousand_calls);
+    unsigned int count = fill_table(bench, calls);
+    uint32_t call;
+
+    assert_int_equal(count, SEGMENT_CALLS - 1000);
+    bench_kill(bench, child);
+    /* Looked for once a second of real time: each look costs system calls. */
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
+    assert_int_equal(call, CALL_NONE);
+    atomic_store(&bench->guard.sweep_after_ns, 0);
+    for (unsigned int i = 0; i < 1000; i++)
+        calls[count++] = bench_call(bench);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 500 + 2);
+    for (unsigned int i = 0; i < count; i++)
+        bench_forget(bench, calls[i]);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GUARD_TEST(an_attempt_is_overdue_at_connect_timeout_and_not_a_nanosecond_before),
+        GUARD_TEST(the_real_end_of_a_charged_call_is_counted_once_and_apart),
+        GUARD_TEST(thirty_two_hanging_processes_open_the_circuit_while_they_hang),
+        GUARD_TEST(an_opening_counts_from_when_the_calls_became_overdue),
+        GUARD_TEST(a_hanging_probe_fails_at_its_due_time),
+        GUARD_TEST(a_response_is_overdue_only_if_the_target_says_so),
+        GUARD_TEST(a_server_that_should_speak_first_is_overdue_from_the_connection_on),
+        GUARD_TEST(more_of_a_request_starts_the_wait_for_its_answer_anew),
+        GUARD_TEST(where_a_connection_is_enough_no_connection_is_overdue),
+        GUARD_TEST(an_own_attempt_that_the_kernel_knows_to_be_connected_is_not_charged),
+        GUARD_TEST(an_own_attempt_that_hangs_is_charged),
+        GUARD_TEST(another_processes_attempt_is_charged_without_asking),
+        GUARD_TEST(calls_of_another_circuit_are_left_alone),
+        GUARD_TEST(a_scanner_that_was_killed_is_followed_by_another_a_second_later),
+        GUARD_TEST(a_call_of_a_killed_process_is_neutral_and_not_in_flight),
+        GUARD_TEST(a_probe_of_a_killed_process_makes_room_for_the_next_call),
+        GUARD_TEST(a_full_table_lets_calls_pass_unguarded_and_counts_them),
+        GUARD_TEST(a_probe_without_a_record_gives_its_permit_back),
+        GUARD_TEST(a_full_table_takes_back_the_records_of_the_dead),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
