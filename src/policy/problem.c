@@ -7,20 +7,32 @@
 #include <stdio.h>
 #include <string.h>
 
-/* UTF-8's bytes pass; half a character at the end of a text that was cut does not. */
-static void make_printable(char *text, size_t size)
+/* How many bytes the UTF-8 character at `text` has; 0 if there is none, or only a part of one. */
+static size_t character_bytes(const char *text)
 {
-    size_t length = strlen(text);
-    if (length == size - 1) {
-        while (length > 0 && ((unsigned char)text[length - 1] & 0xc0) == 0x80)
-            length--;
-        if (length > 0 && (unsigned char)text[length - 1] >= 0xc0)
-            length--;
-        text[length] = '\0';
+    const unsigned char first = (unsigned char)text[0];
+    const size_t count = first < 0x80   ? 1
+                         : first < 0xc2 ? 0
+                         : first < 0xe0 ? 2
+                         : first < 0xf0 ? 3
+                         : first < 0xf5 ? 4
+                                        : 0;
+    for (size_t i = 1; i < count; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
     }
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    return count;
+}
+
+/* Control bytes, bytes of other encodings, and characters of which only the beginning found room become '?'. */
+static void make_printable(char *text)
+{
+    while (*text != '\0') {
+        const size_t count = character_bytes(text);
+        if (count == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
+            *text++ = '?';
+        else
+            text += count;
     }
 }
 
@@ -39,7 +51,7 @@ static void add(struct policy_problems *problems, bool is_error, unsigned int li
     at->is_error = is_error;
     at->line = line;
     vsnprintf(at->text, sizeof at->text, format, arguments);
-    make_printable(at->text, sizeof at->text);
+    make_printable(at->text);
 }
 
 void problem_error(struct policy_problems *problems, unsigned int line, const char *format, ...)
