@@ -105,11 +105,11 @@ class Names(unittest.TestCase):
         self.works(BARE)
         for _ in range(4):
             self.works()
-        in_parallel([self.works] * 4)
-        self.assertEqual(self.alive.connections, 9)
-        circuit = self.never_opened()
-        self.assertEqual(circuit["counters"]["succeeded"], 8, circuit)
-        self.assertLessEqual(circuit["counters"]["failed"], 1, "of a destination that lives")
+        counters = self.never_opened()["counters"]
+        self.assertLessEqual(counters["failed"], 1, "before the destination has answered once, and never again")
+        in_parallel([self.works] * 6)
+        self.assertEqual(self.alive.connections, 11)
+        self.assertEqual(self.never_opened()["counters"]["succeeded"], 10)
 
     def many_first_calls_at_once_do_not_open(self, client, dead):
         self.start_for(client, dead, failure_threshold=3)
@@ -211,7 +211,7 @@ class Names(unittest.TestCase):
 class KernelTimeout(unittest.TestCase):
     """A kernel that gives up after one retransmission: programs without a timeout of their own see ETIMEDOUT in 3 s."""
 
-    def times_out(self, command):
+    def times_out(self, command, attempts=1):
         sandbox = Sandbox(self)
         space = Namespace(sandbox.folder, HOSTS, {"net/ipv4/tcp_syn_retries": "1"})
         self.addCleanup(space.close)
@@ -225,8 +225,8 @@ class KernelTimeout(unittest.TestCase):
         self.assertNotEqual(bare.status, 0)
         self.assertEqual(guarded.status, bare.status)
         circuit = sandbox.circuit(hole)
-        self.assertEqual(sandbox.failures(hole), {"connect-timeout": 1}, circuit)
-        self.assertEqual(circuit["last_failure"]["errno"], errno.ETIMEDOUT, circuit)
+        self.assertEqual(sandbox.failures(hole), {"connect-timeout": attempts}, circuit)
+        self.assertEqual(circuit["last_failure"]["errno"], "ETIMEDOUT", circuit)
         self.assertGreaterEqual(circuit["last_failure"]["elapsed_ms"], 2000, circuit)
 
     def test_curl_without_a_timeout_is_charged_when_the_kernel_gives_up(self):
@@ -235,8 +235,8 @@ class KernelTimeout(unittest.TestCase):
     def test_a_blocking_python_socket_is_charged_when_the_kernel_gives_up(self):
         self.times_out(lambda host, port: [PYTHON, CLIENTS / "urllib_get.py", f"http://{host}:{port}/", 0])
 
-    def test_redis_cli_is_charged_when_the_kernel_gives_up(self):
-        self.times_out(lambda host, port: ["redis-cli", "-h", host, "-p", port, "PING"])
+    def test_redis_cli_which_tries_twice_is_charged_when_the_kernel_gives_up(self):
+        self.times_out(lambda host, port: ["redis-cli", "-h", host, "-p", port, "PING"], attempts=2)
 
     def test_nc_without_a_timeout_is_charged_when_the_kernel_gives_up(self):
         self.times_out(lambda host, port: ["nc", "-v", host, port])

@@ -51,7 +51,7 @@ class Status(Commands):
                           counters["opened"], counters["probes_succeeded"], counters["probes_failed"]),
                          (4, 1, 3, 1, 2, 1, 1), counters)
         last = circuit["last_failure"]
-        self.assertEqual((last["kind"], last["errno"], last["program"]), ("reset", 104, "curl"))
+        self.assertEqual((last["kind"], last["errno"], last["program"]), ("reset", "ECONNRESET", "curl"))
         self.assertRegex(last["time"], RFC3339)
         self.assertGreater(last["pid"], 1)
         self.assertGreaterEqual(last["elapsed_ms"], 0)

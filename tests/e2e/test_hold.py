@@ -256,6 +256,9 @@ class Families(Hold):
     def test_the_close_of_one_duplicate_is_not_the_end(self):
         self.around("close_one_of_two", reset_after_request, "ConnectionResetError", {"reset": 1})
 
+    def test_a_connection_may_move_to_the_highest_number(self):
+        self.around("move_to_the_highest_number", reset_after_request, "ConnectionResetError", {"reset": 1})
+
     def test_a_connection_outlives_threads(self):
         self.around("threads_come_and_go", end_after_request, "end of stream", {"early-close": 1})
 

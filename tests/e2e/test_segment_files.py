@@ -28,7 +28,10 @@ class Segment(unittest.TestCase):
         return self.sandbox.run(["curl", "-sS", self.server.url], how, env)
 
     def segments(self):
-        """The files in the state folder."""
+        """The segments in the state folder, without those that a process has begun to make and not yet named."""
+        return [path for path in self.files() if not os.path.basename(path).startswith(".")]
+
+    def files(self):
         return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.sandbox.state) for name in names)
 
     def a_segment(self):

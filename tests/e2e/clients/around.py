@@ -4,6 +4,7 @@ Says "connected", does HOW at the first line on stdin, says "done", makes its ca
 what came.
 """
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -50,6 +51,13 @@ def close_one_of_two(sock):
     copy = socket.socket(fileno=os.dup(sock.fileno()))
     sock.close()
     return copy
+
+
+def move_to_the_highest_number(sock):
+    highest = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1
+    moved = socket.socket(fileno=os.dup2(sock.fileno(), highest))
+    sock.close()
+    return moved
 
 
 def threads_come_and_go(sock):
