@@ -44,6 +44,12 @@ static enum call_settled state_settled(uint64_t state)
     return settled < CALL_OVERDUE_ENDED ? (enum call_settled)settled : CALL_OVERDUE_ENDED;
 }
 
+/* Number 0: the record was never used. */
+static bool state_in_flight(uint64_t state)
+{
+    return state_settled(state) == CALL_UNSETTLED && state_number(state) != 0;
+}
+
 static struct call *record_at(const struct segment *segment, uint32_t call)
 {
     if (segment->map == NULL || call >= SEGMENT_CALLS)
@@ -148,7 +154,7 @@ bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
 {
     struct call *record = record_at(segment, call);
 
-    if (record == NULL || owner == 0)
+    if (record == NULL || owner == 0 || state_in_flight(atomic_load_explicit(&record->state, memory_order_relaxed)))
         return false;
     /* Release: the next owner sees the settled state. */
     if (!atomic_compare_exchange_strong_explicit(&record->owner, &owner, 0, memory_order_release, memory_order_relaxed))
@@ -172,7 +178,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->raw = atomic_load_explicit(&record->state, memory_order_seq_cst);
     view->phase = state_phase(view->raw);
     view->settled = state_settled(view->raw);
-    view->in_flight = view->settled == CALL_UNSETTLED && state_number(view->raw) != 0;
+    view->in_flight = state_in_flight(view->raw);
     view->circuit = atomic_load_explicit(&record->circuit, memory_order_relaxed);
     view->due_ns = atomic_load_explicit(&record->due_ns, memory_order_relaxed);
     view->started_ns = atomic_load_explicit(&record->started_ns, memory_order_relaxed);

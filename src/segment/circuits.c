@@ -281,8 +281,8 @@ static bool read_later(const struct event_slot slots[2], struct event *event)
         stands[i] = event_slot_read(&slots[i], &found[i], &number[i]);
     if (!stands[0] && !stands[1])
         return false;
-    /* The numbers are 32 bits that wrap. */
-    bool second = stands[1] && (!stands[0] || (int32_t)((uint32_t)number[1] - (uint32_t)number[0]) > 0);
+    /* The numbers are 31 bits that wrap: whichever is less than half the way ahead is the later one. */
+    bool second = stands[1] && (!stands[0] || (int32_t)((uint32_t)(number[1] - number[0]) << 1) > 0);
     *event = found[second];
     return true;
 }

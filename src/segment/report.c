@@ -48,7 +48,8 @@ static void freeze(struct event_slot slots[2], _Atomic uint32_t *writes, const s
 {
     uint32_t number = atomic_fetch_add_explicit(writes, 1, memory_order_relaxed);
 
-    event_slot_write(&slots[number % 2], number, event);
+    /* A stamp is the number and 1, and must not be 0: 31 bits are enough to tell the later of two. */
+    event_slot_write(&slots[number % 2], number & INT32_MAX, event);
 }
 
 static enum event_type transition_event(enum circuit_state to)

@@ -1,0 +1,281 @@
+/*
+ * test_calls.c - the table of records: claiming, moving, settling, giving back; and what a corrupt one does.
+ */
+#include "support_guard.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "segment/layout.h"
+#include "segment/segment.h"
+
+#define HOLDER 0x100001u
+
+static int setup(void **state)
+{
+    struct segment *segment = calloc(1, sizeof *segment);
+
+    *state = segment;
+    return segment != NULL && segment_private(segment, "calls") ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    segment_detach(*state);
+    free(*state);
+    return 0;
+}
+
+static const struct ticket some_ticket = {.generation = 11, .token = 22, .address = 3};
+
+static uint32_t begun(struct segment *segment)
+{
+    uint32_t call = calls_claim(segment, HOLDER);
+
+    assert_int_not_equal(call, CALL_NONE);
+    calls_begin(segment, call, 7, &some_ticket, 100, 200);
+    return call;
+}
+
+static void a_begun_call_reads_back_as_it_was(void **state)
+{
+    struct call_view view;
+    uint32_t call = begun(*state);
+
+    assert_true(calls_read(*state, call, &view));
+    assert_int_equal(view.owner, HOLDER);
+    assert_int_equal(view.circuit, 7);
+    assert_int_equal(view.phase, PHASE_CONNECTING);
+    assert_true(view.in_flight);
+    assert_int_equal(view.started_ns, 100);
+    assert_int_equal(view.due_ns, 200);
+    assert_int_equal(view.ticket.generation, 11);
+    assert_int_equal(view.ticket.token, 22);
+    assert_int_equal(view.ticket.address, 3);
+}
+
+static void a_call_without_an_address_reads_back_without_one(void **state)
+{
+    const struct ticket ticket = {.generation = 1, .address = ADDRESS_NONE};
+    struct call_view view;
+    uint32_t call = calls_claim(*state, HOLDER);
+
+    calls_begin(*state, call, 0, &ticket, 0, 0);
+    assert_true(calls_read(*state, call, &view));
+    assert_int_equal(view.ticket.address, ADDRESS_NONE);
+}
+
+static void a_claimed_record_is_not_in_flight_before_its_call_begins(void **state)
+{
+    struct call_view view;
+    uint32_t call = calls_claim(*state, HOLDER);
+
+    assert_true(calls_read(*state, call, &view));
+    assert_false(view.in_flight);
+    /* Nor the second time, when it has the state of its former call. */
+    calls_begin(*state, call, 7, &some_ticket, 100, 200);
+    assert_true(calls_read(*state, call, &view));
+    assert_true(calls_settle(*state, call, &view, CALL_SETTLED));
+    assert_true(calls_release(*state, call, HOLDER));
+    assert_int_equal(calls_claim(*state, HOLDER + 1), call);
+    assert_true(calls_read(*state, call, &view));
+    assert_false(view.in_flight);
+}
+
+static void of_two_who_read_a_call_one_settles_it(void **state)
+{
+    struct call_view first, second;
+    uint32_t call = begun(*state);
+
+    assert_true(calls_read(*state, call, &first));
+    assert_true(calls_read(*state, call, &second));
+    assert_true(calls_settle(*state, call, &first, CALL_SETTLED));
+    assert_false(calls_settle(*state, call, &second, CALL_OVERDUE));
+    assert_false(calls_move(*state, call, &second, PHASE_CONNECTED));
+}
+
+static void who_read_a_former_call_of_a_record_cannot_settle_the_present_one(void **state)
+{
+    struct call_view former, present;
+    uint32_t call = begun(*state);
+
+    assert_true(calls_read(*state, call, &former));
+    assert_true(calls_settle(*state, call, &former, CALL_SETTLED));
+    assert_true(calls_release(*state, call, HOLDER));
+    assert_int_equal(begun(*state), call);
+    assert_true(calls_read(*state, call, &present));
+    assert_false(calls_settle(*state, call, &former, CALL_SETTLED));
+    assert_true(calls_settle(*state, call, &present, CALL_SETTLED));
+}
+
+static void a_settled_call_is_answered_and_an_overdue_one_keeps_its_phase(void **state)
+{
+    struct call_view view;
+    uint32_t call = begun(*state), other = begun(*state);
+
+    assert_true(calls_read(*state, call, &view));
+    assert_true(calls_move(*state, call, &view, PHASE_REQUESTED));
+    assert_true(calls_read(*state, call, &view));
+    assert_true(calls_settle(*state, call, &view, CALL_OVERDUE));
+    assert_true(calls_read(*state, call, &view));
+    assert_int_equal(view.phase, PHASE_REQUESTED);
+    assert_int_equal(view.settled, CALL_OVERDUE);
+    assert_false(view.in_flight);
+
+    assert_true(calls_read(*state, other, &view));
+    assert_true(calls_settle(*state, other, &view, CALL_SETTLED));
+    assert_true(calls_read(*state, other, &view));
+    assert_int_equal(view.phase, PHASE_ANSWERED);
+}
+
+static void a_record_goes_back_only_from_its_owner(void **state)
+{
+    struct call_view view;
+    uint32_t call = begun(*state);
+
+    assert_true(calls_read(*state, call, &view));
+    assert_false(calls_release(*state, call, HOLDER)); /* its call is in flight */
+    assert_true(calls_settle(*state, call, &view, CALL_SETTLED));
+    assert_false(calls_release(*state, call, HOLDER + 1));
+    assert_true(calls_release(*state, call, HOLDER));
+    assert_false(calls_release(*state, call, HOLDER));
+    assert_false(calls_read(*state, call, &view));
+}
+
+static void each_record_is_claimed_once_and_all_can_be(void **state)
+{
+    static bool seen[SEGMENT_CALLS];
+    struct segment *segment = *state;
+
+    memset(seen, 0, sizeof seen);
+    for (unsigned int i = 0; i < SEGMENT_CALLS; i++) {
+        uint32_t call = calls_claim(segment, HOLDER);
+
+        assert_true(call < SEGMENT_CALLS && !seen[call]);
+        seen[call] = true;
+    }
+    assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    assert_true(calls_release(segment, 5000, HOLDER));
+    atomic_store(&segment->map->calls_hint, 17);
+    assert_int_equal(calls_claim(segment, HOLDER), 5000);
+}
+
+static void records_in_use_stay_low_in_the_table(void **state)
+{
+    struct segment *segment = *state;
+
+    for (unsigned int i = 0; i < 1000; i++) {
+        uint32_t call = begun(segment);
+        struct call_view view;
+
+        assert_true(calls_read(segment, call, &view));
+        assert_true(calls_settle(segment, call, &view, CALL_SETTLED));
+        assert_true(calls_release(segment, call, HOLDER));
+    }
+    assert_int_equal(calls_limit(segment), 1);
+}
+
+static void the_table_grows_past_a_place_whose_claimer_was_killed(void **state)
+{
+    struct segment *segment = *state;
+
+    /* Claimed, but calls_high was not raised yet. */
+    atomic_store(&segment->map->calls[0].owner, HOLDER);
+    assert_int_equal(calls_claim(segment, HOLDER), 1);
+    assert_int_equal(calls_limit(segment), 2);
+}
+
+static void what_is_out_of_range_in_a_record_is_cut(void **state)
+{
+    struct segment *segment = *state;
+    struct call *record = &segment->map->calls[0];
+    struct call_view view;
+
+    memset(record, 0xff, sizeof *record);
+    assert_true(calls_read(segment, 0, &view));
+    assert_int_equal(view.phase, PHASE_ANSWERED);
+    assert_int_equal(view.settled, CALL_OVERDUE_ENDED);
+    assert_int_equal(view.ticket.address, ADDRESS_NONE);
+    atomic_store(&record->address, CIRCUIT_ADDRESSES + 1);
+    assert_true(calls_read(segment, 0, &view));
+    assert_int_equal(view.ticket.address, ADDRESS_NONE);
+    atomic_store(&segment->map->calls_high, UINT32_MAX);
+    atomic_store(&segment->map->calls_hint, UINT32_MAX);
+    assert_int_equal(calls_limit(segment), SEGMENT_CALLS);
+    assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    assert_false(calls_read(segment, SEGMENT_CALLS, &view));
+    assert_false(calls_read(segment, CALL_NONE, &view));
+}
+
+static void the_number_of_calls_on_a_record_wraps_past_zero(void **state)
+{
+    struct segment *segment = *state;
+    struct call_view view;
+    uint32_t call = calls_claim(segment, HOLDER);
+
+    atomic_store(&segment->map->calls[call].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
+    calls_begin(segment, call, 7, &some_ticket, 100, 200);
+    assert_true(calls_read(segment, call, &view));
+    assert_true(view.in_flight);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 4, ROUNDS = 20000, MARKS = 64 };
+static _Atomic uint32_t marks[SEGMENT_CALLS];
+static _Atomic unsigned int collisions;
+
+static void *claim_and_release(void *context)
+{
+    struct segment *segment = context;
+
+    for (unsigned int round = 0; round < ROUNDS; round++) {
+        uint32_t call = begun(segment);
+        struct call_view view;
+
+        if (atomic_fetch_add(&marks[call], 1) != 0)
+            atomic_fetch_add(&collisions, 1);
+        if (!calls_read(segment, call, &view) || !calls_settle(segment, call, &view, CALL_SETTLED))
+            atomic_fetch_add(&collisions, 1);
+        atomic_fetch_sub(&marks[call], 1);
+        calls_release(segment, call, HOLDER);
+    }
+    return NULL;
+}
+
+static void no_record_is_ever_two_threads(void **state)
+{
+    pthread_t threads[THREADS];
+
+    for (unsigned int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, claim_and_release, *state), 0);
+    for (unsigned int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&collisions), 0);
+    assert_in_range(calls_limit(*state), 1, MARKS);
+}
+
+#define CALLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CALLS_TEST(a_begun_call_reads_back_as_it_was),
+        CALLS_TEST(a_call_without_an_address_reads_back_without_one),
+        CALLS_TEST(a_claimed_record_is_not_in_flight_before_its_call_begins),
+        CALLS_TEST(of_two_who_read_a_call_one_settles_it),
+        CALLS_TEST(who_read_a_former_call_of_a_record_cannot_settle_the_present_one),
+        CALLS_TEST(a_settled_call_is_answered_and_an_overdue_one_keeps_its_phase),
+        CALLS_TEST(a_record_goes_back_only_from_its_owner),
+        CALLS_TEST(each_record_is_claimed_once_and_all_can_be),
+        CALLS_TEST(records_in_use_stay_low_in_the_table),
+        CALLS_TEST(the_table_grows_past_a_place_whose_claimer_was_killed),
+        CALLS_TEST(what_is_out_of_range_in_a_record_is_cut),
+        CALLS_TEST(the_number_of_calls_on_a_record_wraps_past_zero),
+        CALLS_TEST(no_record_is_ever_two_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
