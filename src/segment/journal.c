@@ -6,6 +6,9 @@
 #include "segment/layout.h"
 #include "segment/shared.h"
 
+/* By how many events a writer can have been overtaken; a stamp from further ahead is rubbish, and is written over. */
+#define OVERTAKEN_MAX (UINT32_C(1) << 20)
+
 /*
  * A slot is written in this order: stamp 0, checksum, the event's words, stamp. Each store releases, so whoever reads
  * the new stamp reads the words behind it. Two writers meet in one slot only when one of them slept while the ring
@@ -33,7 +36,7 @@ void event_slot_write(struct event_slot *slot, uint64_t number, const struct eve
     uint32_t stamp = stamp_of(number);
     uint32_t present = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
     /* A writer that was overtaken leaves the newer event alone. (The difference is right over the wrap of 32 bits.) */
-    if (present != 0 && (int32_t)(present - stamp) > 0)
+    if (present != 0 && present != stamp && present - stamp < OVERTAKEN_MAX)
         return;
     atomic_store_explicit(&slot->stamp, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->checksum, event_checksum(event, stamp), memory_order_release);

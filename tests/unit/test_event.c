@@ -1,0 +1,292 @@
+/*
+ * test_event.c - events as JSON and as lines for people, and times as RFC 3339.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "breaker/circuit.h"
+#include "segment/clock.h"
+#include "segment/event.h"
+
+/* 2026-02-03T04:05:06.789Z */
+#define SOME_TIME_NS (UINT64_C(1770091506789) * NS_PER_MS + 999999)
+
+static char buffer[EVENT_JSON_MAX];
+
+static struct event event_of(enum event_type type)
+{
+    return (struct event){.time_ns = SOME_TIME_NS,
+                          .mono_ns = 123456789,
+                          .pid = 4711,
+                          .type = (uint8_t)type,
+                          .program = "curl",
+                          .target = "payments",
+                          .destination = "127.0.0.1:8080"};
+}
+
+static const char *json(const struct event *event)
+{
+    size_t length = event_json(event, buffer, sizeof buffer);
+    assert_true(length > 0);
+    assert_int_equal(length, strlen(buffer));
+    assert_int_equal(buffer[length - 1], '\n');
+    return buffer;
+}
+
+static const char *line(const struct event *event)
+{
+    size_t length = event_line(event, buffer, sizeof buffer);
+    assert_true(length > 0);
+    assert_int_equal(length, strlen(buffer));
+    return buffer;
+}
+
+#define JSON_HEAD                                                                                                      \
+    "{\"time\":\"2026-02-03T04:05:06.789Z\",\"mono_ns\":123456789,\"pid\":4711,\"program\":\"curl\","                  \
+    "\"target\":\"payments\",\"destination\":\"127.0.0.1:8080\",\"event\":"
+#define LINE_HEAD(event) "2026-02-03T04:05:06.789Z  " event "127.0.0.1:8080 (payments)        curl[4711]          "
+
+static void an_opening_tells_from_to_reason_failures_and_pause(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    event.from = CIRCUIT_CLOSED;
+    event.to = CIRCUIT_OPEN;
+    event.reason = REASON_FAILURE_THRESHOLD;
+    event.failures = 3;
+    event.pause_ns = 10500 * NS_PER_MS;
+    assert_string_equal(json(&event), JSON_HEAD "\"open\",\"from\":\"closed\",\"to\":\"open\","
+                                                "\"reason\":\"failure-threshold\",\"failures\":3,\"pause_ms\":10500,"
+                                                "\"refused\":0}\n");
+    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-threshold, 3 failures, "
+                                                               "pause 10.5s\n");
+}
+
+static void a_closing_tells_how_many_were_refused(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_CLOSE);
+    event.from = CIRCUIT_HALF_OPEN;
+    event.to = CIRCUIT_CLOSED;
+    event.reason = REASON_PROBE_SUCCEEDED;
+    event.refused = 42;
+    assert_string_equal(json(&event), JSON_HEAD "\"close\",\"from\":\"half-open\",\"to\":\"closed\","
+                                                "\"reason\":\"probe-succeeded\",\"refused\":42}\n");
+    assert_string_equal(line(&event), LINE_HEAD("close      ") "half-open -> closed, probe-succeeded, 42 refused so "
+                                                               "far\n");
+}
+
+static void a_half_opening_is_a_transition_too(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_HALF_OPEN);
+    event.from = CIRCUIT_OPEN;
+    event.to = CIRCUIT_HALF_OPEN;
+    event.reason = REASON_PAUSE_OVER;
+    assert_string_equal(json(&event), JSON_HEAD "\"half-open\",\"from\":\"open\",\"to\":\"half-open\","
+                                                "\"reason\":\"pause-over\",\"refused\":0}\n");
+    assert_string_equal(line(&event), LINE_HEAD("half-open  ") "open -> half-open, pause-over\n");
+}
+
+static void a_failure_tells_kind_errno_and_time(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_REFUSED;
+    event.error = ECONNREFUSED;
+    event.elapsed_ms = 7;
+    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"refused\",\"errno\":\"ECONNREFUSED\","
+                                                "\"elapsed_ms\":7,\"overdue\":false}\n");
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "refused (ECONNREFUSED) after 7ms\n");
+}
+
+static void an_overdue_failure_has_no_errno(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_CONNECT_TIMEOUT;
+    event.elapsed_ms = 10049;
+    event.overdue = 1;
+    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"connect-timeout\",\"errno\":null,"
+                                                "\"elapsed_ms\":10049,\"overdue\":true}\n");
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "connect-timeout, still hangs after 10s\n");
+}
+
+static void an_errno_without_a_name_keeps_its_number(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.error = 4000;
+    assert_non_null(strstr(json(&event), "\"errno\":\"errno 4000\""));
+    event.error = -3;
+    assert_non_null(strstr(json(&event), "\"errno\":\"errno -3\""));
+}
+
+static void a_refusal_tells_which_state_refused(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_REFUSED);
+    event.reason = ADMIT_REFUSED_OPEN;
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
+    event.reason = ADMIT_REFUSED_HALF_OPEN;
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"half-open\"}\n");
+    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, circuit half-open\n");
+}
+
+static void other_events_stand_alone(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_PROBE);
+    assert_string_equal(json(&event), JSON_HEAD "\"probe\"}\n");
+    assert_string_equal(line(&event), LINE_HEAD("probe      ") "probe admitted\n");
+    event = event_of(EVENT_RELOAD);
+    assert_string_equal(json(&event), JSON_HEAD "\"reload\"}\n");
+    assert_string_equal(line(&event), "2026-02-03T04:05:06.789Z  reload     127.0.0.1:8080 (payments)        "
+                                      "curl[4711]\n");
+}
+
+static void a_target_that_is_its_destination_is_said_once(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_PROBE);
+    strcpy(event.target, event.destination);
+    assert_null(strchr(line(&event), '('));
+}
+
+static void names_can_not_break_a_line(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_PROBE);
+    strcpy(event.program, "a\nb\"");
+    strcpy(event.target, "\x1b[2J");
+    strcpy(event.destination, "unix:/tmp/\xff");
+    assert_non_null(strstr(json(&event), "\"program\":\"a\\u000ab\\\"\",\"target\":\"\\u001b[2J\","
+                                         "\"destination\":\"unix:/tmp/\\u00ff\""));
+    assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
+    line(&event);
+    assert_non_null(strstr(buffer, "unix:/tmp/\\xff (\\x1b[2J)"));
+    assert_non_null(strstr(buffer, "a\\x0ab\""));
+    assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
+}
+
+static struct event longest_event(char byte)
+{
+    struct event event;
+    memset(&event, 0xff, sizeof event);
+    memset(event.program, byte, sizeof event.program);
+    memset(event.target, byte, sizeof event.target);
+    memset(event.destination, byte, sizeof event.destination);
+    event.program[sizeof event.program - 1] = '\0';
+    event.target[sizeof event.target - 1] = '\0';
+    event.destination[sizeof event.destination - 1] = '\0';
+    return event;
+}
+
+static void the_longest_event_fits_whatever_its_names_hold(void **state)
+{
+    (void)state;
+    for (unsigned int type = 0; type < 256; type++) {
+        for (unsigned int byte = 1; byte < 256; byte += 127) {
+            struct event event = longest_event((char)byte);
+            event.type = (uint8_t)type;
+            event.to = CIRCUIT_OPEN;
+            json(&event);
+            line(&event);
+        }
+    }
+}
+
+static void ordinary_names_of_full_length_are_not_cut(void **state)
+{
+    (void)state;
+    struct event event = longest_event('x');
+    char whole[DESTINATION_MAX + 2];
+    memset(whole, 'x', DESTINATION_MAX - 1);
+    whole[0] = whole[DESTINATION_MAX] = '"';
+    memset(whole + 1, 'x', DESTINATION_MAX - 1);
+    whole[DESTINATION_MAX + 1] = '\0';
+    assert_non_null(strstr(json(&event), whole));
+}
+
+static void a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    size_t needed = event_json(&event, buffer, sizeof buffer) + 1, line_needed = event_line(&event, buffer, sizeof buffer) + 1;
+    for (size_t size = 0; size < needed + 2; size++) {
+        memset(buffer, '#', sizeof buffer);
+        assert_int_equal(event_json(&event, buffer, size), size < needed ? 0 : needed - 1);
+        assert_int_equal(buffer[size], '#');
+        memset(buffer, '#', sizeof buffer);
+        assert_int_equal(event_line(&event, buffer, size), size < line_needed ? 0 : line_needed - 1);
+        assert_int_equal(buffer[size], '#');
+        memset(buffer, '#', sizeof buffer);
+        assert_int_equal(time_rfc3339(SOME_TIME_NS, buffer, size), size < 25 ? 0 : 24);
+        assert_int_equal(buffer[size], '#');
+    }
+}
+
+static void check_time(uint64_t seconds)
+{
+    char expected[40], got[40];
+    time_t time = (time_t)seconds;
+    struct tm broken;
+    assert_non_null(gmtime_r(&time, &broken));
+    assert_int_equal(strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.005Z", &broken), 24);
+    assert_int_equal(time_rfc3339(seconds * NS_PER_S + 5999999, got, sizeof got), 24);
+    assert_string_equal(got, expected);
+}
+
+static void times_are_right_on_every_day_until_2554(void **state)
+{
+    (void)state;
+    char text[32];
+    for (uint64_t day = 0; day < UINT64_MAX / NS_PER_S / 86400; day++) {
+        check_time(day * 86400);
+        check_time(day * 86400 + 86399);
+    }
+    assert_int_equal(time_rfc3339(UINT64_C(951782400) * NS_PER_S, text, sizeof text), 24);
+    assert_string_equal(text, "2000-02-29T00:00:00.000Z");
+    assert_int_equal(time_rfc3339(UINT64_MAX, text, sizeof text), 24);
+    assert_string_equal(text, "2554-07-21T23:34:33.709Z");
+}
+
+static void types_have_names(void **state)
+{
+    (void)state;
+    for (unsigned int type = 0; type < EVENT_TYPES; type++)
+        assert_non_null(event_type_name(type));
+    assert_string_equal(event_type_name(EVENT_HALF_OPEN), "half-open");
+    assert_string_equal(event_type_name(EVENT_TYPES), "unknown");
+    assert_string_equal(event_type_name(UINT32_MAX), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_opening_tells_from_to_reason_failures_and_pause),
+        cmocka_unit_test(a_closing_tells_how_many_were_refused),
+        cmocka_unit_test(a_half_opening_is_a_transition_too),
+        cmocka_unit_test(a_failure_tells_kind_errno_and_time),
+        cmocka_unit_test(an_overdue_failure_has_no_errno),
+        cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
+        cmocka_unit_test(a_refusal_tells_which_state_refused),
+        cmocka_unit_test(other_events_stand_alone),
+        cmocka_unit_test(a_target_that_is_its_destination_is_said_once),
+        cmocka_unit_test(names_can_not_break_a_line),
+        cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),
+        cmocka_unit_test(ordinary_names_of_full_length_are_not_cut),
+        cmocka_unit_test(a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun),
+        cmocka_unit_test(times_are_right_on_every_day_until_2554),
+        cmocka_unit_test(types_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
