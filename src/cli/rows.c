@@ -98,9 +98,26 @@ static void add_uncalled(struct rows *rows, const struct target *target, const c
     row->target = target;
 }
 
+/* The one endpoint that a pattern of addresses or paths can take. False: it takes more than one. */
+static bool literal_endpoint(const struct pattern *pattern, struct endpoint *endpoint)
+{
+    if (pattern->kind == PATTERN_UNIX) {
+        if (pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
+            return false;
+        char *text = format_text("unix:%s%s", pattern->network.abstract ? "@" : "", pattern->host);
+        bool parsed = endpoint_parse(endpoint, text);
+        free(text);
+        return parsed;
+    }
+    *endpoint = pattern->network;
+    endpoint->port = pattern->port_first;
+    return (endpoint->family == ENDPOINT_IPV4 && pattern->prefix == 32) ||
+           (endpoint->family == ENDPOINT_IPV6 && pattern->prefix == 128);
+}
+
 /*
- * The one destination that a pattern can take, by the very way in which a connect finds it: so that a pattern which
- * an earlier section takes everything from has none. False: the pattern leaves it open.
+ * The one destination that a pattern can take, by the very way in which a connect finds it: so that a pattern from
+ * which an earlier section takes everything has none. False: the pattern leaves it open.
  */
 static bool literal_destination(const struct policy *policy, const struct target *target, const struct pattern *pattern,
                                 char destination[DESTINATION_MAX])
@@ -112,34 +129,22 @@ static bool literal_destination(const struct policy *policy, const struct target
         snprintf(destination, DESTINATION_MAX, "%s", target->name);
         return true;
     }
+    if (pattern->kind != PATTERN_UNIX && pattern->port_first != pattern->port_last)
+        return false;
     switch (pattern->kind) {
-    case PATTERN_NETWORK:
-        endpoint = pattern->network;
-        endpoint.port = pattern->port_first;
-        if (pattern->network.family == ENDPOINT_NONE ||
-            pattern->prefix != (pattern->network.family == ENDPOINT_IPV4 ? 32u : 128u))
-            return false;
-        break;
     case PATTERN_HOST:
+        /* Its addresses are known to the programs alone. */
         if (target->circuit == CIRCUIT_BY_ADDRESS)
             return false;
         name_count = 1;
         break;
+    case PATTERN_NETWORK:
     case PATTERN_UNIX:
-        if (pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
+        if (!literal_endpoint(pattern, &endpoint))
             return false;
         break;
     case PATTERN_HOST_SUFFIX:
     default:
-        return false;
-    }
-    if (pattern->kind == PATTERN_UNIX) {
-        char *text = format_text("unix:%s", pattern->host);
-        bool parsed = endpoint_parse(&endpoint, text);
-        free(text);
-        if (!parsed)
-            return false;
-    } else if (pattern->port_first != pattern->port_last) {
         return false;
     }
     struct policy_match match;

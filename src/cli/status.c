@@ -234,6 +234,15 @@ static void write_kinds(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
+/* As events write it: the name, or the number of one without a name in our table. */
+static void write_errno(struct json *json, int error)
+{
+    const char *name = errno_name(error);
+    char *number = format_text("errno %d", error);
+    json_string(json, "errno", error == 0 ? NULL : name[0] == 'E' ? name : number);
+    free(number);
+}
+
 static void write_last_failure(struct json *json, const struct row *row)
 {
     const struct event *failure = &row->last_failure;
@@ -245,7 +254,7 @@ static void write_last_failure(struct json *json, const struct row *row)
     time_rfc3339(failure->time_ns, time, sizeof time);
     json_open(json, "last_failure", '{');
     json_string(json, "kind", failure_kind_name(failure->kind));
-    json_string(json, "errno", failure->error != 0 ? errno_name(failure->error) : NULL);
+    write_errno(json, failure->error);
     json_unsigned(json, "elapsed_ms", failure->elapsed_ms);
     json_unsigned(json, "pid", failure->pid);
     json_string(json, "program", failure->program);

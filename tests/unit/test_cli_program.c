@@ -1,5 +1,6 @@
 /*
- * test_cli_program.c - what is told of a program from its file: ELF headers, also damaged ones, and the search along PATH.
+ * test_cli_program.c - what is told of a program from its file: ELF headers, also damaged ones, scripts, the search
+ * along PATH.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
