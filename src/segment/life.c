@@ -130,10 +130,10 @@ bool life_goes_on(const struct life *life)
         struct life self;
         life_know_self(&self);
     }
-    if (!life_can_ask(life->space))
-        return true;
     if (life->pid == 0 || life->pid > INT32_MAX)
         return false;
+    if (!life_can_ask(life->space))
+        return true;
     text_start(&text, path, sizeof path);
     text_add(&text, "/proc/");
     text_add_unsigned(&text, life->pid);

@@ -210,7 +210,7 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
         struct process_slot *slot = &segment->map->processes[index];
         uint64_t claim = load_claim(slot);
         uint64_t attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_relaxed);
-        if (life_can_ask(tagged_load(&slot->space, claim)) || attached_ns >= oldest_ns)
+        if (life_can_ask(tagged_load(&slot->space, claim)) || (oldest_claim != 0 && attached_ns >= oldest_ns))
             continue;
         oldest = index;
         oldest_claim = claim;
