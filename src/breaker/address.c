@@ -116,3 +116,14 @@ void circuit_address_failed(struct circuit *circuit, int address)
         atomic_store_explicit(&circuit->addresses[address].failed_sequence, serial_draw(circuit, 63),
                               memory_order_relaxed);
 }
+
+bool circuit_address_may_answer(const struct circuit *circuit, uint64_t key)
+{
+    for (unsigned int place = 0; place < CIRCUIT_ADDRESSES; place++) {
+        if (key_of(circuit, place) == key) {
+            uint64_t failed = failed_at(circuit, place);
+            return failed == 0 || answered_at(circuit, place) > failed;
+        }
+    }
+    return true;
+}

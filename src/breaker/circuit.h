@@ -179,6 +179,11 @@ void circuit_address_answered(struct circuit *circuit, int address);
  */
 bool circuit_other_answered(const struct circuit *circuit, int address);
 void circuit_address_failed(struct circuit *circuit, int address);
+/*
+ * Whether the address with that key may answer, for all that is known: it was never heard of, never failed, or answered
+ * since it last failed.
+ */
+bool circuit_address_may_answer(const struct circuit *circuit, uint64_t key);
 
 const char *circuit_state_name(unsigned int state);          /* "closed", "open", "half-open" */
 const char *transition_reason_name(unsigned int reason);     /* "failure-threshold", "pause-over", … */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "preload/held.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
 #include "preload/names.h"
@@ -69,6 +70,8 @@ static bool track(int fd, const struct destination *destination, struct station 
     connection->target = destination->match.target;
     connection->cookie = socket_cookie(fd);
     connection->address_key = endpoint_hash(&destination->endpoint);
+    connection->sibling_count = destination->sibling_count;
+    memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
     atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     if (destination->endpoint.family == ENDPOINT_UNIX)
@@ -140,6 +143,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         .sibling_count = destination.sibling_count,
         .shard = life_shard(),
     };
+    held_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
     if (admission == ADMIT_REFUSED_OPEN || admission == ADMIT_REFUSED_HALF_OPEN) {

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 
+#include "preload/held.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
 #include "preload/socket_state.h"
@@ -119,6 +120,7 @@ void connection_exit(int status)
         life_judge_end(connection, fd, gave_up);
         life_forget(connection);
     }
+    held_resolve_all();
     guest_leave();
 }
 

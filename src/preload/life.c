@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "preload/held.h"
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
@@ -93,6 +94,8 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
         observation.sibling_won = siblings_won(connection->circuit, connection->address_key, connection->raced_since);
     bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
     connection_mark(connection, answered ? CONNECTION_ANSWERED : CONNECTION_FAILED);
+    if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
+        return;
     guard_settle(&connection->station->guard, connection->call, connection->target, life_shard(), &observation,
                  clock_circuit_ns());
 }
@@ -152,8 +155,11 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
     enum seen seen = SEEN_GAVE_UP;
     int error = 0;
 
-    if (state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE)
+    if ((state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE) && life_phase(connection) == PHASE_CONNECTING) {
         life_connected(connection); /* success leaves no trace in many programs */
+        /* It has waited for its server to speak since then, not since now. */
+        atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
+    }
     if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);

@@ -40,6 +40,8 @@ struct connection {
     const struct target *target;
     uint64_t cookie;          /* of its socket (SO_COOKIE) */
     uint64_t address_key;
+    uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
+    size_t sibling_count;                 /* 0: it has no name */
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
 };

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "preload/real.h"
+#include "segment/clock.h"
 
 /* The kernel's own numbers; netinet/tcp.h, which names them, can't stand beside linux/tcp.h. */
 enum tcp_state {
@@ -51,6 +52,7 @@ static struct socket_state tcp_state(int fd)
         state.stage = SOCKET_CONNECTED;
         break;
     }
+    state.quiet_ns = (uint64_t)info.tcpi_last_ack_recv * NS_PER_MS;
     /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one. Older kernels leave these zero. */
     if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {
         state.data_in = info.tcpi_data_segs_in > 0;

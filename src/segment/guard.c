@@ -250,3 +250,27 @@ void guard_forget(struct guard *guard, uint32_t call, const struct target *targe
         return;
     }
 }
+
+bool guard_waits_for_siblings(struct guard *guard, uint32_t call, const struct target *target,
+                              const struct observation *observation, const uint64_t *siblings, size_t count,
+                              uint64_t address_key)
+{
+    struct observation seen = *observation;
+    struct call_view view;
+    bool may_answer = false;
+
+    if (!read_own(guard, call, &view) || !view.in_flight || view.phase != PHASE_CONNECTING || view.ticket.token != 0)
+        return false;
+    struct circuit *circuit = circuits_at(guard->segment, view.circuit);
+    if (circuit == NULL)
+        return false;
+    seen.phase = view.phase;
+    seen.other_answered = circuit_other_answered(circuit, view.ticket.address);
+    if (outcome_judge(&seen, &target->rules).verdict != VERDICT_FAILURE)
+        return false;
+    for (size_t i = 0; i < count && !may_answer; i++)
+        may_answer = siblings[i] != address_key && circuit_address_may_answer(circuit, siblings[i]);
+    if (may_answer)
+        circuit_address_failed(circuit, view.ticket.address);
+    return may_answer;
+}

@@ -74,6 +74,15 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
 /* The present phase of a call; PHASE_ANSWERED also for one that an overdue charge has settled (`*settled` tells). */
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled);
 
+/*
+ * A failed attempt to one of several addresses, of which others were never tried or answer for all that is known: whether its judgement should wait until
+ * the program tries one of those, or does not. Notes the address as failed if so. Never for a probe, whose lease sees to it. The call stays in flight, and
+ * is overdue in the end.
+ */
+bool guard_waits_for_siblings(struct guard *guard, uint32_t call, const struct target *target,
+                              const struct observation *observation, const uint64_t *siblings, size_t count,
+                              uint64_t address_key);
+
 /* The connection is over: its record goes back. A call that is still unsettled then is neutral, unknown. */
 void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns);
 

@@ -1,0 +1,92 @@
+/*
+ * held.c - judgements that wait. See held.h.
+ */
+#define _GNU_SOURCE
+#include "preload/held.h"
+
+#include "preload/life.h"
+#include "preload/lineage.h"
+#include "segment/clock.h"
+
+#define HELD_MAX 32u
+
+enum { PLACE_FREE, PLACE_BUSY, PLACE_HOLDS };
+
+struct held {
+    _Atomic uint32_t state;
+    uint32_t epoch;
+    uint32_t call, circuit;
+    struct station *station;
+    const struct target *target;
+    uint64_t address_key;
+    struct observation observation;
+};
+
+static struct held places[HELD_MAX]; /* a root of this file alone */
+static _Atomic uint32_t holding;     /* how many hold something, so that an attempt mostly needs no walk */
+
+/* Changes a place's state; the winner may read and write the rest. */
+static bool move(struct held *place, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&place->state, &from, to, memory_order_acq_rel, memory_order_relaxed);
+}
+
+bool held_take(struct connection *connection, const struct observation *observation)
+{
+    if (atomic_load_explicit(&holding, memory_order_relaxed) >= HELD_MAX ||
+        !guard_waits_for_siblings(&connection->station->guard, connection->call, connection->target, observation,
+                                  connection->siblings, connection->sibling_count, connection->address_key))
+        return false;
+    for (uint32_t i = 0; i < HELD_MAX; i++) {
+        struct held *place = &places[i];
+        if (!move(place, PLACE_FREE, PLACE_BUSY))
+            continue;
+        place->epoch = connection->epoch;
+        place->call = connection->call;
+        place->circuit = connection->circuit;
+        place->station = connection->station;
+        place->target = connection->target;
+        place->address_key = connection->address_key;
+        place->observation = *observation;
+        connection->call = CALL_NONE;
+        atomic_fetch_add_explicit(&holding, 1, memory_order_relaxed);
+        atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+/* Judges what a place holds and frees it. `other_tried`: the program went on to another address. */
+static void resolve(struct held *place, bool other_tried)
+{
+    uint64_t now_ns = clock_circuit_ns();
+    if (place->epoch == lineage_epoch()) { /* in a fork's child it is the parent's */
+        place->observation.other_tried = other_tried;
+        guard_settle(&place->station->guard, place->call, place->target, life_shard(), &place->observation, now_ns);
+        guard_forget(&place->station->guard, place->call, place->target, life_shard(), now_ns);
+    }
+    atomic_fetch_sub_explicit(&holding, 1, memory_order_relaxed);
+    atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
+}
+
+void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key)
+{
+    if (!atomic_load_explicit(&holding, memory_order_relaxed))
+        return;
+    for (uint32_t i = 0; i < HELD_MAX; i++) {
+        struct held *place = &places[i];
+        if (!move(place, PLACE_HOLDS, PLACE_BUSY))
+            continue;
+        if (place->epoch == lineage_epoch() && place->station == station && place->circuit == circuit)
+            resolve(place, place->address_key != address_key);
+        else
+            atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
+    }
+}
+
+void held_resolve_all(void)
+{
+    for (uint32_t i = 0; i < HELD_MAX; i++)
+        if (move(&places[i], PLACE_HOLDS, PLACE_BUSY))
+            resolve(&places[i], false);
+}

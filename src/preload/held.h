@@ -1,0 +1,24 @@
+/*
+ * held.h - failed attempts to one of several addresses whose judgement waits for what the program does next.
+ *
+ * A name has two addresses, the first is dead, nothing is known of the second: a program that goes on to the second one has met a dead address, a
+ * program that does not has met a dead destination. So the failure is held until the next attempt to the same circuit, or the program's end. Meanwhile the
+ * call stays in flight, and other processes find it overdue after connect_timeout. Fixed size; when it is full nothing is held.
+ * Async-signal-safe.
+ */
+#ifndef SOCKFUSE_PRELOAD_HELD_H
+#define SOCKFUSE_PRELOAD_HELD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/pool.h"
+
+/* Takes the connection's call, if its judgement should wait; the connection has no call then. */
+bool held_take(struct connection *connection, const struct observation *observation);
+/* An attempt to the circuit begins: what was held for it is judged. */
+void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key);
+/* The program ends. */
+void held_resolve_all(void);
+
+#endif
