@@ -1,0 +1,98 @@
+/*
+ * support_counts.c - what the circuits counted, read from the segment as an observer reads it. See support.h.
+ */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "segment/calls.h"
+#include "segment/circuits.h"
+#include "segment/segment.h"
+
+static struct segment observed;
+
+void observe_policy(const char *path)
+{
+    char file[PATH_MAX], identity[PATH_MAX];
+    struct segment_error error;
+    if (observed.map)
+        segment_detach(&observed);
+    memset(&observed, 0, sizeof observed);
+    CHECK(realpath(path ? path : getenv("SOCKFUSE_POLICY"), identity) != NULL);
+    CHECK(segment_path(getenv("SOCKFUSE_STATE"), identity, file, sizeof file));
+    if (!segment_open(&observed, file, false, &error))
+        fail_msg("%s", error.text);
+}
+
+/* The circuit's index; CIRCUIT_INDEX_NONE if nobody ever called that destination. */
+static uint32_t find(const struct server *server)
+{
+    struct circuit_texts texts;
+    uint32_t cursor = 0, index;
+    if (!observed.map)
+        observe_policy(NULL);
+    while ((index = circuits_next(&observed, &cursor, &texts)) != CIRCUIT_INDEX_NONE)
+        if (!strcmp(texts.destination, server->destination))
+            break;
+    return index;
+}
+
+uint64_t counted(const struct server *server, enum counter counter)
+{
+    const struct circuit *circuit = circuits_at(&observed, find(server));
+    return circuit ? counters_sum(&circuit->counters, counter) : 0;
+}
+
+struct words {
+    char text[512];
+    size_t length;
+};
+
+static void words_add(struct words *words, int64_t count, const char *what, const char *which)
+{
+    if (count)
+        words->length += (size_t)snprintf(words->text + words->length, sizeof words->text - words->length, "%s%lld %s%s%s",
+                                          words->length ? ", " : "", (long long)count, what, *which ? ":" : "", which);
+}
+
+void expect_words(struct server *server, const char *expected, const char *file, int line)
+{
+    uint32_t index = find(server);
+    const struct circuit *circuit = circuits_at(&observed, index);
+    int64_t delta[COUNTERS], total[COUNTERS] = {0}, in_flight = 0;
+    struct words words = {.length = 0};
+
+    for (unsigned int i = 0; i < COUNTERS; i++) {
+        if (circuit)
+            total[i] = (int64_t)counters_sum(&circuit->counters, i);
+        delta[i] = total[i] - (int64_t)server->counted[i];
+        server->counted[i] = (uint64_t)total[i];
+    }
+    if (circuit)
+        in_flight = calls_in_flight(&observed, index);
+
+    words_add(&words, delta[COUNT_SUCCEEDED], "succeeded", "");
+    for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++)
+        words_add(&words, delta[COUNT_FAILURE_KIND + kind], "failed", failure_kind_name(kind));
+    for (unsigned int reason = 1; reason < NEUTRAL_REASONS; reason++)
+        words_add(&words, delta[COUNT_NEUTRAL_REASON + reason], "neutral", neutral_reason_name(reason));
+    words_add(&words, delta[COUNT_BUSINESS], "business", "");
+    words_add(&words, delta[COUNT_LATE], "late", "");
+    words_add(&words, delta[COUNT_REFUSED], "refused", "");
+    words_add(&words, delta[COUNT_OPENED], "opened", "");
+    words_add(&words, delta[COUNT_OVERDUE], "overdue", "");
+    words_add(&words, delta[COUNT_OVERDUE_ENDED], "overdue-ended", "");
+    words_add(&words, in_flight, "in-flight", "");
+    words_add(&words,
+              total[COUNT_ADMITTED] - total[COUNT_SUCCEEDED] - total[COUNT_FAILED] - total[COUNT_NEUTRAL] -
+                  total[COUNT_BUSINESS] - total[COUNT_LATE] - in_flight,
+              "lost", "");
+    if (!words.length)
+        strcpy(words.text, "nothing");
+    if (strcmp(words.text, expected)) {
+        print_error("%s counted: %s\nexpected: %s\n", server->destination, words.text, expected);
+        _fail(file, line);
+    }
+}
