@@ -54,9 +54,11 @@ REFUSED, BLACK_HOLE = "refused", "black_hole"
 
 
 def answer_postgres():
+    path = POSTGRES.get().path
+
     def connect():
         far = socket.socket(socket.AF_UNIX)
-        far.connect(POSTGRES.get().path)
+        far.connect(path)
         return far
     return forward_to(connect)
 
@@ -175,7 +177,8 @@ class Names(unittest.TestCase):
         self.losers_are_no_failures(curl)
 
     def test_node_closes_the_slow_family_and_that_is_no_failure(self):
-        self.losers_are_no_failures(node)
+        # It closes the first attempt after 250 ms, before it tries the next; on a busy machine later.
+        self.losers_are_no_failures(node, abandon_after="2s")
 
     def test_asyncio_closes_the_slow_family_and_that_is_no_failure(self):
         self.losers_are_no_failures(asyncio_happy)
@@ -191,12 +194,12 @@ class Names(unittest.TestCase):
     def each_address_has_its_own(self, dead, kind):
         self.start("two.test", dead, failure_threshold=2, circuit="address")
         self.command = python_urllib("two.test", self.alive.port)
-        seconds = [self.works().seconds for _ in range(5)]
+        for _ in range(5):
+            self.works()
         circuit = self.sandbox.circuit(self.dead.destination)
         self.assertEqual(circuit["state"], "open", circuit)
         self.assertEqual({name: count for name, count in circuit["failures"].items() if count}, {kind: 2}, circuit)
         self.assertEqual(circuit["counters"]["refused"], 3, "the dead one is refused at once")
-        self.assertLess(max(seconds[2:]), 1)
         circuit = self.sandbox.circuit(self.alive.destination)
         self.assertEqual((circuit["state"], circuit["counters"]["succeeded"]), ("closed", 5), circuit)
         self.assertEqual(circuit["counters"]["failed"], 0, circuit)

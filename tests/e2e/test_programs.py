@@ -22,6 +22,8 @@ from fixtures import (BARE, CLIENTS, IDLE, PRELOAD, RUN, BlackHole, Dropbear, Pa
 load_tests = ParallelSuite.load(6)
 PYTHON = "/usr/bin/python3"
 PATIENT = 40
+ENOUGH = 20
+WAITING = ("black_hole", "silence")
 HTTP_REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 
 
@@ -125,7 +127,8 @@ PROGRAMS = [
     program("python_asyncio", asyncio_streams, "ConnectionRefusedError"),
     program("node_http", node, "ECONNREFUSED"),
     program("java_httpurlconnection", java("UrlConnectionGet"), REFUSED),
-    program("java_httpclient", java("HttpClientGet"), "java.net.ConnectException"),
+    # Its timeout runs from before its own classes are loaded.
+    program("java_httpclient", java("HttpClientGet"), "java.net.ConnectException", timeout=3),
     program("psql", psql, REFUSED, protocol="postgres", timeout=2),
     program("psql_unix", psql, REFUSED, family=UNIX, protocol="postgres", timeout=2),
     program("redis_cli", redis_cli, REFUSED, protocol="redis", timeout=None),
@@ -220,7 +223,7 @@ class Cells(unittest.TestCase):
         server = self.place(entry, scenario)
         sandbox = Sandbox(self)
         sandbox.guard(server, failure_threshold=100)
-        command = entry.command(server, entry.timeout)
+        command = entry.command(server, entry.timeout if scenario in WAITING else ENOUGH)
         bare = sandbox.run(command, BARE, stdin=entry.stdin)
         if scenario == "healthy" or (entry.name, scenario) in ENDS_WELL:
             self.assertEqual(bare.status, 0, bare)
@@ -278,7 +281,7 @@ class Cells(unittest.TestCase):
         dead = self.start(Server(family=entry.family, up=False, **socket_file(entry)))
         sandbox = Sandbox(self, clock=True)
         sandbox.guard(server, failure_threshold=1, reset_timeout="10s")
-        sandbox.run(entry.command(server, entry.timeout), RUN, stdin=entry.stdin)
+        sandbox.run(entry.command(server, ENOUGH), RUN, stdin=entry.stdin)
         circuit = sandbox.circuit(server)
         self.assertEqual((circuit["state"], circuit["failures"]["reset"]), ("open", 1), circuit)
         self.assertEqual(server.connections, 1)
@@ -299,7 +302,7 @@ class Cells(unittest.TestCase):
 
         server.behaviour = self.healed(entry)
         sandbox.clock.advance_seconds(10)
-        probe = sandbox.run(entry.command(server, 10), RUN, stdin=entry.stdin)
+        probe = sandbox.run(entry.command(server, ENOUGH), RUN, stdin=entry.stdin)
         self.assertEqual(probe.status, 0, probe)
         circuit = sandbox.circuit(server)
         self.assertEqual((circuit["state"], circuit["consecutive_failures"]), ("closed", 0), circuit)
