@@ -132,7 +132,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     uint64_t real_ns = clock_real_ns();
     uint64_t now_ns = clock_is_replaced() ? clock_circuit_ns() : real_ns;
     const struct target *target = destination.match.target;
-    struct station *station = guest_station(target, real_ns);
+    struct station *station = guest_station(target->scope);
     if (!station)
         return PASSAGE_FREE;
     struct attempt attempt = {
@@ -150,6 +150,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         ticket->error = target->on_open;
         return PASSAGE_REFUSED;
     }
+    guest_check_station(station, real_ns);
     if (call == CALL_NONE)
         return PASSAGE_FREE;
     if (lineage_is_borrowed() || !track(fd, &destination, station, attempt.circuit, call, real_ns, ticket)) {

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
-#include "segment/calls.h"
+#include "segment/guard.h"
 
 /* A guard with the segment that it uses; the segment of a deleted file stays mapped, for calls may be in flight in it. */
 struct station {
@@ -46,10 +46,15 @@ static inline bool guest_ready(void)
 }
 
 /*
- * The station for a target, with a holder that belongs to this process: after a fork it joins the segment anew, and if the file was deleted
- * it attaches again (looked at once a second at the most). NULL: pass through. System calls only in those cases.
+ * The station of that scope, with a holder that belongs to this process: after a fork it joins the segment anew (then there are system calls).
+ * NULL: pass through.
  */
-struct station *guest_station(const struct target *target, uint64_t real_ns);
+struct station *guest_station(enum target_scope scope);
+/*
+ * Looks, once a second at the most, whether the segment's file still stands (one system call); if it was deleted or replaced, the next calls
+ * go where new processes go. For calls that were admitted: a refusal costs no system call.
+ */
+void guest_check_station(struct station *station, uint64_t real_ns);
 /* The present station of that scope, without any of this; NULL if there is none. */
 struct station *guest_station_now(enum target_scope scope);
 

@@ -244,23 +244,24 @@ static void station_renew(struct station *station)
         process_leave(fresh->guard.segment, fresh->guard.holder);
 }
 
-struct station *guest_station(const struct target *target, uint64_t real_ns)
+struct station *guest_station(enum target_scope scope)
 {
-    struct station *station = guest_station_now(target->scope);
+    struct station *station = guest_station_now(scope);
     if (!station)
         return NULL;
     station_adopt(station, lineage_epoch());
-    if (target->scope == SCOPE_HOST) {
-        uint64_t checked = atomic_load_explicit(&guest.checked_ns, memory_order_relaxed);
-        if (real_ns - checked >= CHECK_EVERY_NS &&
-            atomic_compare_exchange_strong_explicit(&guest.checked_ns, &checked, real_ns, memory_order_relaxed,
-                                                    memory_order_relaxed) &&
-            !segment_is_current(station->guard.segment)) {
-            station_renew(station);
-            station = guest_station_now(target->scope);
-        }
-    }
     return station->guard.holder ? station : NULL;
+}
+
+void guest_check_station(struct station *station, uint64_t real_ns)
+{
+    uint64_t checked = atomic_load_explicit(&guest.checked_ns, memory_order_relaxed);
+    if (station != guest_station_now(SCOPE_HOST) || real_ns - checked < CHECK_EVERY_NS ||
+        !atomic_compare_exchange_strong_explicit(&guest.checked_ns, &checked, real_ns, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    if (!segment_is_current(station->guard.segment))
+        station_renew(station);
 }
 
 void guest_leave(void)
