@@ -46,6 +46,7 @@ struct wish {
 struct reader {
     uint64_t device, inode;
     uint64_t next;   /* number of the next event */
+    bool started;    /* it was read before: events that are gone now are lost */
     bool waited;     /* it could not be read at the last look: perhaps it was just being written */
 };
 struct readers {
@@ -78,8 +79,15 @@ static void read_journal(const struct segment *segment, struct reader *reader, b
                          struct batch *batch)
 {
     uint64_t head = journal_head(segment), oldest = journal_oldest(segment);
-    if (reader->next < oldest)
+    if (reader->next < oldest) {
+        if (reader->started)
+            warnx("%" PRIu64 " events of %s came faster than they could be read, and are lost", oldest - reader->next,
+                  segment_identity(segment));
         reader->next = oldest;
+    }
+    if (reader->next > head) /* another journal under the same numbers of device and inode */
+        reader->next = oldest;
+    reader->started = true;
     while (reader->next < head) {
         struct event event;
         if (journal_read(segment, reader->next, &event)) {
@@ -146,7 +154,7 @@ static void reopen(struct selection *selection, struct readers *readers, const s
     readers->at = allocate(readers->count, sizeof *readers->at);
     for (size_t i = 0; i < readers->count; i++) {
         const struct segment *segment = &selection->at[i].segment;
-        readers->at[i] = (struct reader){segment->device, segment->inode, 0, false};
+        readers->at[i] = (struct reader){.device = segment->device, .inode = segment->inode};
         for (size_t j = 0; segment->map != NULL && j < before.count; j++) {
             if (before.at[j].device == segment->device && before.at[j].inode == segment->inode)
                 readers->at[i] = before.at[j];

@@ -11,13 +11,12 @@
 
 #include "cli/cli.h"
 #include "cli/duration.h"
-#include "cli/json.h"
 #include "cli/rows.h"
 #include "cli/select.h"
+#include "cli/status_json.h"
 #include "cli/table.h"
 #include "segment/clock.h"
 #include "segment/process.h"
-#include "segment/text.h"
 
 static const char help[] =
     "Usage: sockfuse status [-p FILE] [--json]\n"
@@ -49,6 +48,12 @@ static const struct column circuit_columns[] = {
 static const struct column process_columns[] = {{"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"", false}};
 #define PROCESS_COLUMNS (sizeof process_columns / sizeof *process_columns)
 
+/* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
+static bool is_hidden(const struct row *row)
+{
+    return !row->called && row->target != NULL && row->target->scope == SCOPE_PROCESS;
+}
+
 static void add_state(struct table *table, const struct row *row)
 {
     static const enum colour colours[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
@@ -57,6 +62,8 @@ static void add_state(struct table *table, const struct row *row)
     const char *name = circuit_state_name(state);
     if (mode == MODE_OFF)
         table_add(table, DIM, "off");
+    else if (is_hidden(row))
+        table_add(table, DIM, "kept by each process");
     else if (row->destination[0] == '\0')
         table_add(table, DIM, "no calls yet");
     else if (mode == MODE_OPEN || mode == MODE_CLOSED)
@@ -106,7 +113,8 @@ static void add_circuit(struct table *table, const struct row *row, bool name_ta
     table_add(table, PLAIN, name_targets || row->destination[0] == '\0' ? row->target_name : "");
     table_add(table, PLAIN, row->destination);
     add_state(table, row);
-    if (row->destination[0] == '\0' || (row->target != NULL && row->target->mode == MODE_OFF)) {
+    bool off = row->target != NULL && row->target->mode == MODE_OFF;
+    if (row->destination[0] == '\0' || off || is_hidden(row)) {
         for (size_t i = 3; i < CIRCUIT_COLUMNS; i++)
             table_add(table, PLAIN, "");
         return;
@@ -188,137 +196,10 @@ static void print_policy(const struct selected *selected, const struct policy *p
         printf("  No calls yet.\n");
     if (selected->segment.map != NULL)
         print_processes(&selected->segment, policy);
+    else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)
+        printf("  Each process keeps circuits of its own (scope = process), which can't be seen from here.\n");
     else
         printf("  Not in use: no program was started under it yet. Start one: sockfuse run -p FILE -- CMD\n");
-}
-
-/* --- JSON --------------------------------------------------------------------------------------------------------- */
-
-static void write_counters(struct json *json, const struct row *row)
-{
-    static const struct {
-        const char *key;
-        enum counter counter;
-    } counters[] = {
-        {"admitted", COUNT_ADMITTED},
-        {"succeeded", COUNT_SUCCEEDED},
-        {"failed", COUNT_FAILED},
-        {"neutral", COUNT_NEUTRAL},
-        {"business", COUNT_BUSINESS},
-        {"late", COUNT_LATE},
-        {"refused", COUNT_REFUSED},
-        {"probes_succeeded", COUNT_PROBES_SUCCEEDED},
-        {"probes_failed", COUNT_PROBES_FAILED},
-        {"opened", COUNT_OPENED},
-        {"slow", COUNT_SLOW},
-    };
-    json_open(json, "counters", '{');
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        json_unsigned(json, counters[i].key, row->counts[counters[i].counter]);
-    json_close(json, '}');
-}
-
-static void write_kinds(struct json *json, const struct row *row)
-{
-    json_open(json, "failures", '{');
-    for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
-        if (row->counts[COUNT_FAILURE_KIND + kind] > 0)
-            json_unsigned(json, failure_kind_name(kind), row->counts[COUNT_FAILURE_KIND + kind]);
-    }
-    json_close(json, '}');
-    json_open(json, "neutral", '{');
-    for (unsigned int reason = 1; reason < NEUTRAL_REASONS; reason++) {
-        if (row->counts[COUNT_NEUTRAL_REASON + reason] > 0)
-            json_unsigned(json, neutral_reason_name(reason), row->counts[COUNT_NEUTRAL_REASON + reason]);
-    }
-    json_close(json, '}');
-}
-
-/* As events write it: the name, or the number of one without a name in our table. */
-static void write_errno(struct json *json, int error)
-{
-    const char *name = errno_name(error);
-    char *number = format_text("errno %d", error);
-    json_string(json, "errno", error == 0 ? NULL : name[0] == 'E' ? name : number);
-    free(number);
-}
-
-static void write_last_failure(struct json *json, const struct row *row)
-{
-    const struct event *failure = &row->last_failure;
-    char time[32];
-    if (!row->has_failure) {
-        json_null(json, "last_failure");
-        return;
-    }
-    time_rfc3339(failure->time_ns, time, sizeof time);
-    json_open(json, "last_failure", '{');
-    json_string(json, "kind", failure_kind_name(failure->kind));
-    write_errno(json, failure->error);
-    json_unsigned(json, "elapsed_ms", failure->elapsed_ms);
-    json_unsigned(json, "pid", failure->pid);
-    json_string(json, "program", failure->program);
-    json_string(json, "time", time);
-    json_close(json, '}');
-}
-
-static void write_circuit(struct json *json, const struct row *row)
-{
-    uint64_t retry_ms;
-    json_open(json, NULL, '{');
-    json_string(json, "target", row->target_name);
-    json_string(json, "destination", row->destination);
-    json_string(json, "state", circuit_state_name(row_state(row)));
-    json_bool(json, "probe_due", row_probe_due(row));
-    json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
-    json_unsigned(json, "consecutive_failures", row->view.failures);
-    if (row->target != NULL)
-        json_unsigned(json, "failure_threshold", row->target->breaker.failure_threshold);
-    else
-        json_null(json, "failure_threshold");
-    if (row_retry_in_ms(row, &retry_ms))
-        json_unsigned(json, "retry_in_ms", retry_ms);
-    else
-        json_null(json, "retry_in_ms");
-    json_unsigned(json, "in_flight", row->in_flight);
-    write_counters(json, row);
-    write_kinds(json, row);
-    write_last_failure(json, row);
-    json_close(json, '}');
-}
-
-static void write_processes(struct json *json, const struct segment *segment)
-{
-    struct process_view process;
-    json_open(json, "processes", '[');
-    for (uint32_t cursor = 0; segment->map != NULL && process_next(segment, &cursor, &process);) {
-        char time[32], revision[17];
-        time_rfc3339(process.attached_ns, time, sizeof time);
-        /* As text: numbers above 2^53 do not survive every reader of JSON. */
-        snprintf(revision, sizeof revision, "%016" PRIx64, process.revision);
-        json_open(json, NULL, '{');
-        json_unsigned(json, "pid", process.pid);
-        json_string(json, "program", process.program);
-        json_string(json, "attached", time);
-        json_string(json, "policy_revision", revision);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void write_policy(struct json *json, const struct selected *selected, const struct rows *rows)
-{
-    json_open(json, NULL, '{');
-    json_string(json, "policy", selected->identity);
-    json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
-    json_open(json, "circuits", '[');
-    for (size_t i = 0; i < rows->count; i++) {
-        if (rows->at[i].destination[0] != '\0')
-            write_circuit(json, &rows->at[i]);
-    }
-    json_close(json, ']');
-    write_processes(json, &selected->segment);
-    json_close(json, '}');
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -334,7 +215,7 @@ static bool show(const struct selected *selected, struct json *json, bool first)
         uint64_t now_ns = clock_circuit_ns();
         rows_collect(&rows, &selected->segment, policy, now_ns);
         if (json != NULL) {
-            write_policy(json, selected, &rows);
+            status_json(json, selected, &rows);
         } else {
             if (!first)
                 fputc('\n', stdout);

@@ -435,7 +435,7 @@ class Status(CommandLine):
         names = re.findall(r"\S+(?: \S+)*", title)
         rows = []
         for line in lines[lines.index(title) + 1:]:
-            if not line.startswith("  ") or line.startswith("  No ") or not line.strip():
+            if not re.match(r" +[^A-Z ]", line):
                 break
             rows.append((re.split(r" {2,}", line.strip()), line))
         return names, rows, result.stdout
@@ -561,6 +561,15 @@ circuit = address
                 _, rows, _ = self.rows("-p", self.sandbox.policy_path)
                 self.assertIn(text, [cells for cells, _ in rows if cells[0] == server.destination][0])
                 self.assertEqual(circuit["retry_in_ms"] is None, mode != "observe")
+
+    def test_circuits_that_each_process_keeps_are_not_shown_as_if_nobody_called(self):
+        server = self.closed_port()
+        self.sandbox.guard(server, scope="process")
+        self.calls(server)
+        self.assertEqual(self.sandbox.circuit(server)["scope"], "process")
+        _, ((cells, _),), text = self.rows("-p", self.sandbox.policy_path)
+        self.assertEqual(cells[1], "kept by each process")
+        self.assertNotIn("Not in use", text)
 
     def test_a_policy_file_that_is_gone_or_broken_leaves_the_limits_unknown(self):
         server = self.closed_port()
@@ -723,6 +732,29 @@ class Events(CommandLine):
         self.assertEqual([json.loads(line)["event"] for line in out.splitlines()],
                          ["failure", "failure", "open", "refused"])
         self.assertEqual(err, b"", "it ends quietly")
+
+    def test_events_that_were_overwritten_before_they_could_be_read_are_told(self):
+        self.start()
+        self.sandbox.guard(self.server, failure_threshold=0)
+        name = os.path.join(self.sandbox.folder, "followed")
+        with open(name, "wb") as followed:
+            follower = self.follow(stdout=followed)
+
+        def told():
+            with open(name, encoding="utf-8") as file:
+                return sum(line.endswith("\n") for line in file)
+        self.call()
+        self.assertTrue(eventually(lambda: told() == 1))
+        follower.send_signal(signal.SIGSTOP)
+        many = 3000
+        self.sandbox.run(["/usr/bin/python3", "-c", "import socket, sys\n"
+                          f"for _ in range({many}): socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1])))",
+                          self.server.port])
+        follower.send_signal(signal.SIGCONT)
+        policy = re.escape(os.path.realpath(self.sandbox.policy_path))
+        lost = re.fullmatch(rf"sockfuse: (\d+) events of {policy} .*lost\n", follower.stderr.readline().decode())
+        self.assertGreater(int(lost.group(1)), 0)
+        self.assertTrue(eventually(lambda: told() == 1 + many - int(lost.group(1))), (told(), lost.group()))
 
     def test_following_ends_quietly_when_nobody_reads_any_more(self):
         self.start()

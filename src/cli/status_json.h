@@ -1,0 +1,20 @@
+/*
+ * status_json.h - one policy's circuits and attached processes as a JSON object, for `status --json`.
+ *
+ * For the command line. Reads the segment, changes nothing.
+ */
+#ifndef SOCKFUSE_CLI_STATUS_JSON_H
+#define SOCKFUSE_CLI_STATUS_JSON_H
+
+#include "cli/json.h"
+#include "cli/rows.h"
+#include "cli/select.h"
+
+/*
+ * Writes {policy, segment, circuits, processes} as the next value of an array. `segment` is null when the policy is
+ * not in use; what only the policy knows (failure_threshold, mode, scope) is null when it could not be read. Targets
+ * whose patterns leave the destination open have no circuit before their first call.
+ */
+void status_json(struct json *json, const struct selected *selected, const struct rows *rows);
+
+#endif
