@@ -73,15 +73,21 @@ bool segment_fail(struct segment_error *error, const char *subject, const char *
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
+/* A slash at the end of a name would make its last component's symbolic link be followed. */
+static void drop_slashes(struct text *text)
+{
+    while (text->length > 1 && text->at[text->length - 1] == '/')
+        text->at[--text->length] = '\0';
+}
+
 static bool join(char *path, size_t size, const char *folder, const char *rest)
 {
     struct text text;
     text_start(&text, path, size);
     text_add(&text, folder);
-    /* A slash at the end would make the last component's symbolic link be followed. */
-    while (text.length > 1 && path[text.length - 1] == '/')
-        path[--text.length] = '\0';
+    drop_slashes(&text);
     text_add(&text, rest);
+    drop_slashes(&text);
     return !text.cut;
 }
 
