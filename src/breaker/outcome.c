@@ -215,9 +215,11 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
 /* What holds for every failure, whatever rule found it. Its kind is kept, to be shown. */
 static struct outcome excused(struct outcome outcome, const struct observation *seen, const struct outcome_rules *rules)
 {
-    /* One address of several, and another one answers, or may. A connection that had answered itself is past that question. */
-    bool lives = seen->other_answered || (seen->other_tried && seen->phase == PHASE_CONNECTING);
-    if (lives && (seen->phase == PHASE_CONNECTING || !seen->answered_before)) {
+    /* One address of several, and another one answers. A connection that had answered itself is past that question. */
+    bool answers = seen->other_answered && (seen->phase == PHASE_CONNECTING || !seen->answered_before);
+    /* Or may yet answer: only whether one can connect is a question of the address. */
+    bool may_answer = seen->other_tried && seen->phase == PHASE_CONNECTING;
+    if (answers || may_answer) {
         outcome.verdict = VERDICT_NEUTRAL;
         outcome.reason = NEUTRAL_ADDRESS;
     } else if ((rules->failure_mask >> outcome.kind & 1) == 0) {

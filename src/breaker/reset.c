@@ -1,8 +1,9 @@
 /*
  * reset.c - a circuit's place goes to another destination.
  *
- * Places are few and memory is fixed, so a circuit that is quiet and unused may become another one. Who still holds a ticket
- * of the former finds another generation. No clock, no lock; the caller has seen to it that no call is in flight.
+ * Places are few and memory is fixed, so a circuit that is quiet and unused may become another one. Who still holds a
+ * ticket of the former finds another generation. No clock, no lock; the caller has seen to it that no call is in
+ * flight.
  */
 #include <stdatomic.h>
 

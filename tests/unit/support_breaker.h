@@ -1,8 +1,8 @@
 /*
  * support_breaker.h - a circuit on the bench: settings, a fake clock, a caller, and a strict account of what happens.
  *
- * Every test of the breaker that runs in one thread works through this: each call's transitions are checked to follow from
- * the state before and are counted, and breaker_teardown checks that the circuit's own counters say the same.
+ * Every test of the breaker that runs in one thread works through this: each call's transitions are checked to follow
+ * from the state before and are counted, and breaker_teardown checks that the circuit's own counters say the same.
  */
 #ifndef SOCKFUSE_TESTS_SUPPORT_BREAKER_H
 #define SOCKFUSE_TESTS_SUPPORT_BREAKER_H

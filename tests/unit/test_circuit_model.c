@@ -1,8 +1,9 @@
 /*
  * test_circuit_model.c - random sequences of calls, outcomes, deaths and moments against a slow, obvious model.
  *
- * The model is the rules in plain data: a list of probes, a clock, no bits and no races. After each step the answer, the
- * transitions, the counters and what an observer sees must be the model's. Seeds are fixed; a failure names its own.
+ * The model is the rules in plain data: a list of probes, a clock, no bits and no races. After each step the answer,
+ * the transitions, the counters and what an observer sees must be the model's. Seeds are fixed; a failure names its
+ * own.
  */
 #include "support_breaker.h"
 
@@ -156,11 +157,12 @@ static void model_probe(struct trial *trial, const struct caller *caller, uint64
 {
     struct model *model = &trial->model;
     uint32_t own = mask_of(caller->address);
+    uint64_t deadline = trial->now + trial->settings.probe_timeout_ns;
 
     check(trial, token >> 32 == caller->holder);
     check(trial, model_find(model, token) == NULL);
     model->probes[model->probe_count++] = (struct model_probe){.token = token,
-                                                               .deadline = trial->now + trial->settings.probe_timeout_ns,
+                                                               .deadline = deadline,
                                                                .holder = caller->holder,
                                                                .expected = caller->addresses | own,
                                                                .tried = own};

@@ -1,8 +1,8 @@
 /*
  * test_outcome.c - the classifier: every row of its table, with every errno and every flag.
  *
- * `rows` says the rules once more, as a list of cases. The sweeps run through all observations there are and demand that
- * exactly one row takes each, and that the judgement is that row's.
+ * `rows` says the rules once more, as a list of cases. The sweeps run through all observations there are and demand
+ * that exactly one row takes each, and that the judgement is that row's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -230,6 +230,27 @@ static void a_neighbour_that_answers_excuses_failures_before_any_answer_and_noth
     for_every_observation(check_neighbour);
 }
 
+static void check_other_tried(const struct observation *seen, const struct outcome_rules *rules, unsigned int flags,
+                              enum wait wait)
+{
+    struct outcome plain = outcome_judge(seen, rules);
+    struct observation beside = *seen;
+
+    (void)flags, (void)wait;
+    beside.other_tried = true;
+    struct outcome outcome = outcome_judge(&beside, rules);
+    if (plain.verdict == VERDICT_FAILURE && seen->phase == PHASE_CONNECTING)
+        assert_outcome(outcome, (struct outcome){VERDICT_NEUTRAL, plain.kind, NEUTRAL_ADDRESS});
+    else
+        assert_outcome(outcome, plain);
+}
+
+static void a_neighbour_that_was_tried_instead_excuses_a_failed_attempt_and_nothing_else(void **state)
+{
+    (void)state;
+    for_every_observation(check_other_tried);
+}
+
 static void check_mask(const struct observation *seen, const struct outcome_rules *rules, unsigned int flags,
                        enum wait wait)
 {
@@ -341,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_observation_has_one_row_and_is_judged_by_it),
         cmocka_unit_test(a_neighbour_that_answers_excuses_failures_before_any_answer_and_nothing_else),
+        cmocka_unit_test(a_neighbour_that_was_tried_instead_excuses_a_failed_attempt_and_nothing_else),
         cmocka_unit_test(a_kind_that_is_not_listed_is_neutral_and_keeps_its_name),
         cmocka_unit_test(a_neighbour_that_answers_goes_before_an_unlisted_kind),
         cmocka_unit_test(giving_up_before_50_ms_is_never_a_timeout),
