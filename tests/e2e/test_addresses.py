@@ -14,7 +14,7 @@ from collections import namedtuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BARE, CLIENTS, RUN, BlackHole, Namespace, ParallelSuite, Postgres, Sandbox, Server,  # noqa: E402
-                      Session, Shared, answer_http, answer_when, forward_to, in_parallel)
+                      Session, Shared, answer_http, answer_when, eventually, forward_to, in_parallel)
 
 load_tests = ParallelSuite.load(6)
 PYTHON = "/usr/bin/python3"
@@ -117,6 +117,51 @@ class Names(unittest.TestCase):
         self.start_for(client, dead, failure_threshold=3)
         in_parallel([self.works] * 8)
         self.never_opened()
+
+    def a_crowd_that_waits_for_slow_answers_does_not_open(self, calls_before):
+        """Each of 20 threads has failed at the dead address before the living one has answered any of them."""
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+        self.start("two.test", REFUSED, failure_threshold=3)
+        session = Session(self.sandbox, [PYTHON, CLIENTS / "urllib_session.py"])
+        url = f"http://{self.destination}/"
+        for _ in range(calls_before):
+            self.assertEqual(session.ask(url=url, timeout=10)["status"], 200)
+        self.alive.behaviour = answer_when(gate)
+        session.send(url=url, timeout=60, threads=20, at=time.monotonic())
+        self.assertTrue(eventually(lambda: self.alive.connections == calls_before + 20, 30),
+                        (self.alive.connections, self.sandbox.circuit(self.destination)))
+        self.never_opened()
+        gate.set()
+        self.assertEqual([session.receive()["status"] for _ in range(20)], [200] * 20)
+        self.never_opened()
+
+    def test_a_crowd_of_first_calls_that_waits_for_slow_answers_does_not_open(self):
+        self.a_crowd_that_waits_for_slow_answers_does_not_open(calls_before=0)
+
+    def test_a_crowd_of_later_calls_that_waits_for_slow_answers_does_not_open(self):
+        self.a_crowd_that_waits_for_slow_answers_does_not_open(calls_before=5)
+
+    # what must open all the same
+
+    def impatient_calls_open(self, limit):
+        """curl gives up at the black-holed first address and never comes to the second one."""
+        command = ["curl", "-sS", "--max-time", "0.6", f"http://{self.destination}/"]
+        for _ in range(limit):
+            self.assertEqual(self.sandbox.run(command).status, 28)
+        # A failed attempt waits for what the other addresses say; at the latest the next admission charges it.
+        self.assertEqual(self.sandbox.run(command).status, 7)
+        circuit = self.sandbox.circuit(self.destination)
+        self.assertEqual((circuit["state"], circuit["counters"]["failed"]), ("open", limit), circuit)
+
+    def test_calls_that_give_up_at_the_first_of_two_dead_addresses_open(self):
+        self.start("two.test", BLACK_HOLE, up=False, failure_threshold=3)
+        self.impatient_calls_open(3)
+
+    def test_calls_that_never_come_to_the_living_address_open(self):
+        self.start("two.test", BLACK_HOLE, failure_threshold=3)
+        self.impatient_calls_open(3)
+        self.assertEqual(self.alive.connections, 0)
 
     # open comes back
 
