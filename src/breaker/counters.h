@@ -14,7 +14,8 @@
 #define COUNTER_SHARDS 8u
 
 /*
- * Values are stored in shared memory: their order is part of the layout. Each admitted call ends up in exactly one of five:
+ * Values are stored in shared memory: their order is part of the layout. Each admitted call ends up in exactly one of
+ * five:
  *
  *     admitted = succeeded + failed + neutral + business + late + in flight
  *
