@@ -21,34 +21,56 @@ static struct described value_of(const char *line, const char *key)
     return found;
 }
 
+/* The manual's table; keys that this version does not have are in it too, and are told apart by the table of keys. */
+static const char *const documented[][2] = {
+    {"match", "a:1"},
+    {"circuit", "destination"},
+    {"mode", "enforce"},
+    {"failure_threshold", "5"},
+    {"window", "30s"},
+    {"minimum_calls", "20"},
+    {"failure_rate", "50%"},
+    {"slow_call", "off"},
+    {"slow_call_rate", "100%"},
+    {"reset_timeout", "10s"},
+    {"reset_timeout_max", "1m"},
+    {"backoff_multiplier", "2"},
+    {"jitter", "10%"},
+    {"half_open_max_calls", "1"},
+    {"success_threshold", "1"},
+    {"probe_timeout", "10s"},
+    {"connect_timeout", "10s"},
+    {"response_timeout", "off"},
+    {"enforce_timeouts", "no"},
+    {"abandon_after", "300ms"},
+    {"success", "answer"},
+    {"failures", "connect-timeout response-timeout refused reset unreachable early-close"},
+    {"http", "auto"},
+    {"http_failures", "502 503 504"},
+    {"retry_after", "yes"},
+    {"retry_after_max", "5m"},
+    {"existing", "refuse"},
+    {"max_connections", "0"},
+    {"on_open", "ECONNREFUSED"},
+    {"fallback", "none"},
+    {"record", "failures"},
+    {"scope", "host"},
+    {"inject", "none"},
+    {"inject_seed", "0"},
+};
+
 static void every_key_has_the_documented_default(void **state)
 {
     (void)state;
-    static const char *const documented[][2] = {
-        {"match", "a:1"},
-        {"circuit", "destination"},
-        {"mode", "enforce"},
-        {"failure_threshold", "5"},
-        {"reset_timeout", "10s"},
-        {"reset_timeout_max", "1m"},
-        {"backoff_multiplier", "2"},
-        {"jitter", "10%"},
-        {"half_open_max_calls", "1"},
-        {"success_threshold", "1"},
-        {"probe_timeout", "10s"},
-        {"connect_timeout", "10s"},
-        {"response_timeout", "off"},
-        {"abandon_after", "300ms"},
-        {"success", "answer"},
-        {"failures", "connect-timeout response-timeout refused reset unreachable early-close"},
-        {"on_open", "ECONNREFUSED"},
-        {"scope", "host"},
-    };
     struct policy *policy = good_policy("[a:1]\n");
-    for (size_t i = 0; i < sizeof documented / sizeof *documented; i++) {
-        const struct described found = described(&policy->targets[0], documented[i][0]);
-        assert_string_equal(found.value, documented[i][1]);
-        assert_string_equal(found.origin, i == 0 ? "the name" : "built in");
+    assert_int_equal(sizeof documented / sizeof *documented, KEYS);
+    for (unsigned int index = 0; index < KEYS; index++) {
+        assert_string_equal(key_table[index].name, documented[index][0]);
+        if (key_table[index].rule.type == VALUE_LATER)
+            continue;
+        const struct described found = described(&policy->targets[0], documented[index][0]);
+        assert_string_equal(found.value, documented[index][1]);
+        assert_string_equal(found.origin, index == KEY_MATCH ? "the name" : "built in");
     }
     policy_free(policy);
 }
@@ -248,12 +270,10 @@ static void other_names_of_the_reset_timeout_are_the_reset_timeout(void **state)
 static void keys_of_later_versions_are_refused_not_ignored(void **state)
 {
     (void)state;
-    unsigned int later = 0;
     for (unsigned int index = 0; index < KEYS; index++) {
         char text[128];
         if (key_table[index].rule.type != VALUE_LATER)
             continue;
-        later++;
         snprintf(text, sizeof text, "[a:1]\n%s = 1\n", key_table[index].name);
         expect_error(text, 2, "not supported by this version");
         snprintf(text, sizeof text, "%s=1", key_table[index].name);
@@ -262,7 +282,6 @@ static void keys_of_later_versions_are_refused_not_ignored(void **state)
         expect_problem_of(&loaded, true, 0, "not supported by this version");
         unload(&loaded);
     }
-    assert_int_equal(later, KEYS - 18);
 }
 
 static void unknown_keys_get_the_nearest_known_one(void **state)
