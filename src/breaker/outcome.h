@@ -79,14 +79,22 @@ struct observation {
     bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
     bool other_answered;    /* another address of the destination answered since this one last failed */
     bool other_tried;       /* the program went on to another address of the destination, of which no failure is known */
+    unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP; else 0 */
     uint64_t waited_ns;     /* real time: since the attempt began, or since the last byte of the request */
 };
 
 /* The part of a target's policy that the classifier needs. */
+struct status_range {
+    uint16_t first, last;
+};
+#define STATUS_RANGES_MAX 16u
+
 struct outcome_rules {
     uint64_t abandon_after_ns;
     uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
     bool connect_is_success;   /* success = connect */
+    uint32_t http_failure_count;
+    struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures */
 };
 
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */

@@ -23,6 +23,9 @@ static const struct choice circuits[] = {
 static const struct choice modes[] = {{"enforce", MODE_ENFORCE}, {"observe", MODE_OBSERVE}, {"off", MODE_OFF},
                                       {"open", MODE_OPEN},       {"closed", MODE_CLOSED},   {NULL, 0}};
 static const struct choice scopes[] = {{"host", SCOPE_HOST}, {"process", SCOPE_PROCESS}, {NULL, 0}};
+static const struct choice existing[] = {{"refuse", false}, {"allow", true}, {NULL, 0}};
+static const struct choice reading[] = {{"auto", true}, {"off", false}, {NULL, 0}};
+static const struct choice yes_or_no[] = {{"yes", true}, {"no", false}, {NULL, 0}};
 static const struct choice successes[] = {{"answer", false}, {"connect", true}, {NULL, 0}};
 /*
  * What connect(2) may answer without surprising a program; EACCES and EPERM are what a firewall's refusal looks
@@ -79,17 +82,17 @@ const struct key key_table[KEYS] = {
     [KEY_PROBE_TIMEOUT] = {"probe_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(breaker.probe_timeout_ns)},
     [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(connect_timeout_ns)},
     [KEY_RESPONSE_TIMEOUT] = {"response_timeout", DURATION_OR_OFF, .built_in = "off", IN(response_timeout_ns)},
-    [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", LATER},
+    [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", CHOICE(yes_or_no), .built_in = "no", IN(enforce_timeouts)},
     [KEY_ABANDON_AFTER] = {"abandon_after", DURATION(ABANDON_AFTER_MIN), .built_in = "300ms",
                            IN(rules.abandon_after_ns)},
     [KEY_SUCCESS] = {"success", CHOICE(successes), .built_in = "answer", IN(rules.connect_is_success)},
     [KEY_FAILURES] = {"failures", FAILURE_MASK(KINDS), IN(rules.failure_mask),
                       .built_in = "connect-timeout response-timeout refused reset unreachable early-close"},
-    [KEY_HTTP] = {"http", LATER},
+    [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},
     [KEY_HTTP_FAILURES] = {"http_failures", LATER},
-    [KEY_RETRY_AFTER] = {"retry_after", LATER},
-    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", LATER},
-    [KEY_EXISTING] = {"existing", LATER},
+    [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
+    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m", IN(retry_after_max_ns)},
+    [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
     [KEY_MAX_CONNECTIONS] = {"max_connections", LATER},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
     [KEY_FALLBACK] = {"fallback", LATER},

@@ -48,6 +48,11 @@ struct target {
     enum circuit_key circuit;
     enum target_scope scope;
     int on_open; /* errno of a refusal */
+    bool existing_allowed; /* new requests on established connections are never refused */
+    bool http_read;        /* answers are looked at for HTTP */
+    bool retry_after;      /* Retry-After is a floor under the pause */
+    bool enforce_timeouts; /* the library also ends the wait */
+    uint64_t retry_after_max_ns;
     uint64_t connect_timeout_ns;
     uint64_t response_timeout_ns; /* 0: off */
     struct settings breaker;

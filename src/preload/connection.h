@@ -37,6 +37,12 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
 void connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
+ * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission like an attempt. Returns 0, or the
+ * errno of a refusal: then nothing may be sent.
+ */
+int connection_sending(descriptor entry, int fd);
+
+/*
  * After a send or receive on a descriptor whose entry named a connection when the call began: `result` and `error` as the real
  * function left them. `wanted`: bytes asked for, so that a read of none is no end of stream.
  */

@@ -35,6 +35,42 @@ static bool is_from_peer(int error)
     }
 }
 
+/* Takes the marks of the last call's end away: one of several threads that send at once gets them, and begins the next call. */
+static uint32_t take_end(struct connection *connection)
+{
+    const uint32_t ends = (uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED;
+    return atomic_fetch_and_explicit(&connection->flags, ~ends, memory_order_acq_rel) & ends;
+}
+
+int connection_sending(descriptor entry, int fd)
+{
+    struct connection *connection = still(entry, fd);
+    if (!connection || life_phase(connection) != PHASE_ANSWERED || !connection_has(connection, CONNECTION_CONNECTED) ||
+        connection_has(connection, CONNECTION_SHUT_WRITE) || connection->call == CALL_NONE)
+        return 0;
+    uint32_t end = take_end(connection);
+    if (!end)
+        return 0; /* charged as overdue, and its real end is still to come */
+    struct attempt attempt = {
+        .target = connection->target,
+        .circuit = connection->circuit,
+        .address_key = connection->address_key,
+        .shard = life_shard(),
+    };
+    uint64_t real_ns = clock_real_ns();
+    uint64_t now_ns = clock_is_replaced() ? clock_circuit_ns() : real_ns;
+    enum admission admission = guard_begin(&connection->station->guard, &attempt, connection->call, now_ns);
+    if (admission == ADMIT_REFUSED_OPEN || admission == ADMIT_REFUSED_HALF_OPEN) {
+        atomic_fetch_or_explicit(&connection->flags, end, memory_order_relaxed);
+        return ECONNRESET;
+    }
+    if (end & (uint32_t)CONNECTION_ANSWERED)
+        connection_mark(connection, CONNECTION_REUSED);
+    atomic_fetch_and_explicit(&connection->flags, ~(uint32_t)CONNECTION_SENT, memory_order_relaxed);
+    atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    return 0;
+}
+
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, int flags)
 {
     (void)flags;

@@ -51,6 +51,7 @@ void life_connected(struct connection *connection)
 {
     if (life_phase(connection) != PHASE_CONNECTING)
         return;
+    connection_mark(connection, CONNECTION_CONNECTED);
     siblings_connected(connection->circuit, connection->address_key);
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
     if (connection->target->rules.connect_is_success)
@@ -86,6 +87,7 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
         .seen = seen,
         .error = error,
         .at_once = at_once,
+        .answered_before = connection_has(connection, CONNECTION_REUSED),
         .own_end = connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = waited_ns(connection),
@@ -114,11 +116,12 @@ static bool is_same_socket(const struct connection *connection, int fd)
 
 void life_ended(struct connection *connection, int fd, enum seen seen, int error)
 {
-    if (seen != SEEN_BYTES && !connection_has(connection, CONNECTION_ANSWERED)) {
+    if (seen != SEEN_BYTES) {
         if (!is_same_socket(connection, fd))
             return;
         struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
-        if (state.data_in)
+        /* On a connection that is used again, the kernel's count of data says nothing of this call. */
+        if (state.data_in && !connection_has(connection, CONNECTION_REUSED))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)
             life_connected(connection);
@@ -166,7 +169,7 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
         guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_ns());
     }
     enum phase phase = life_phase(connection);
-    if (state.data_in) {
+    if (connection_has(connection, CONNECTION_REUSED) ? socket_has_unread(fd) : state.data_in) {
         seen = SEEN_BYTES;
     } else if (state.stage == SOCKET_DEAD) {
         error = is_unix ? state.error : socket_take_error(fd);

@@ -23,7 +23,9 @@ enum connection_flag {
     CONNECTION_SHUT_READ = 1u << 3,  /* by the program */
     CONNECTION_SHUT_WRITE = 1u << 4,
     CONNECTION_ANSWERED = 1u << 5,   /* a byte of an answer was seen */
-    CONNECTION_FAILED = 1u << 6,     /* the attempt came to another end */
+    CONNECTION_FAILED = 1u << 6,     /* the call came to another end */
+    CONNECTION_CONNECTED = 1u << 7,  /* the attempt had succeeded */
+    CONNECTION_REUSED = 1u << 8,     /* a former call on it was answered */
 };
 
 struct connection {

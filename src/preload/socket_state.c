@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "preload/real.h"
@@ -112,6 +113,12 @@ bool socket_is_guardable(int fd)
         return false;
     length = sizeof family;
     return real.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && socket_family_is_guarded(family);
+}
+
+bool socket_has_unread(int fd)
+{
+    int count = 0;
+    return ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
 bool socket_blocks(int fd)

@@ -39,6 +39,9 @@ uint64_t socket_cookie(int fd);
 bool socket_is_guardable(int fd);
 bool socket_family_is_guarded(int family);
 
+/* Whether bytes have come that nobody has read. */
+bool socket_has_unread(int fd);
+
 /* Whether reads and writes on it wait. */
 bool socket_blocks(int fd);
 

@@ -20,6 +20,14 @@
 /* Whether the descriptor stands for a guarded connection; its entry is needed after the real call. */
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 
+/* Before a send: whether it is refused. Then errno is set, nothing may be sent, and there is no SIGPIPE. */
+static inline bool refused_to_send(descriptor entry, int fd)
+{
+    int keep = errno, refusal = connection_sending(entry, fd);
+    errno = refusal ? refusal : keep;
+    return refusal != 0;
+}
+
 static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, int flags)
 {
     int error = errno;

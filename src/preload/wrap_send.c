@@ -11,6 +11,8 @@ ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.send(fd, buffer, count, flags);
+    if (refused_to_send(entry, fd))
+        return -1;
     return told_sent(entry, fd, real.send(fd, buffer, count, flags), flags);
 }
 
@@ -19,6 +21,8 @@ ssize_t wrap_write(int fd, const void *buffer, size_t count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.write(fd, buffer, count);
+    if (refused_to_send(entry, fd))
+        return -1;
     return told_sent(entry, fd, real.write(fd, buffer, count), 0);
 }
 
@@ -27,6 +31,8 @@ ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.writev(fd, vector, count);
+    if (refused_to_send(entry, fd))
+        return -1;
     return told_sent(entry, fd, real.writev(fd, vector, count), 0);
 }
 
@@ -45,6 +51,8 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
         return sendto_fast(fd, buffer, count, flags, address, length);
     if (!GUARDED(fd, entry))
         return real.sendto(fd, buffer, count, flags, address, length);
+    if (refused_to_send(entry, fd))
+        return -1;
     return told_sent(entry, fd, real.sendto(fd, buffer, count, flags, address, length), flags);
 }
 
@@ -62,6 +70,8 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         return sendmsg_fast(fd, message, flags);
     if (!GUARDED(fd, entry))
         return real.sendmsg(fd, message, flags);
+    if (refused_to_send(entry, fd))
+        return -1;
     return told_sent(entry, fd, real.sendmsg(fd, message, flags), flags);
 }
 
@@ -70,6 +80,8 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.sendmmsg(fd, messages, count, flags);
+    if (refused_to_send(entry, fd))
+        return -1;
     return (int)told_sent(entry, fd, real.sendmmsg(fd, messages, count, flags), flags);
 }
 
@@ -78,6 +90,8 @@ ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
     descriptor entry;
     if (!GUARDED(out, entry))
         return real.sendfile(out, in, offset, count);
+    if (refused_to_send(entry, out))
+        return -1;
     return told_sent(entry, out, real.sendfile(out, in, offset, count), 0);
 }
 
@@ -86,6 +100,8 @@ ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
     descriptor entry;
     if (!GUARDED(out, entry))
         return real.sendfile64(out, in, offset, count);
+    if (refused_to_send(entry, out))
+        return -1;
     return told_sent(entry, out, real.sendfile64(out, in, offset, count), 0);
 }
 
@@ -94,6 +110,8 @@ ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, si
 {
     descriptor from, to;
     bool receives = GUARDED(in, from), sends = GUARDED(out, to);
+    if (sends && refused_to_send(to, out))
+        return -1;
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
     if (sends)
         told_sent(to, out, moved, MSG_DONTWAIT);

@@ -53,10 +53,7 @@ static bool is_known(long number)
     }
 }
 
-static long sent(descriptor entry, int fd, long result)
-{
-    return told_sent(entry, fd, result, 0);
-}
+#define SENT(entry, fd) (refused_to_send(entry, fd) ? -1 : told_sent(entry, fd, REAL(), 0))
 
 /* dup, dup2, dup3: ours for closing what was there, the table's for the new number. */
 static long duplicate(long number, long a, long b, long c, long d, long e, long f, bool overwrites)
@@ -128,18 +125,20 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     case SYS_sendto:
         if ((d & MSG_FASTOPEN) && e) {
             long result = ATTEMPT(long, fd, (const struct sockaddr *)e, (socklen_t)f, REAL());
-            return sent(descriptor_get(fd), fd, result);
+            return told_sent(descriptor_get(fd), fd, result, 0);
         }
-        return sent(entry, fd, REAL());
+        return SENT(entry, fd);
     case SYS_sendmsg:
     case SYS_sendmmsg:
     case SYS_write:
     case SYS_writev:
     case SYS_sendfile:
-        return sent(entry, fd, REAL());
+        return SENT(entry, fd);
     case SYS_splice: {
         int out = (int)c;
         descriptor to = descriptor_get(out);
+        if (refused_to_send(to, out))
+            return -1;
         long result = REAL();
         told_sent(to, out, result, MSG_DONTWAIT);
         return told_received(entry, fd, result, (size_t)e, MSG_DONTWAIT);

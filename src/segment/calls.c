@@ -129,7 +129,7 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder)
 }
 
 void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
-                 uint64_t started_ns, uint64_t due_ns)
+                 enum phase phase, uint64_t started_ns, uint64_t due_ns)
 {
     struct call *record = record_at(segment, call);
 
@@ -147,7 +147,7 @@ void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const
      * Release: with the state come the fields. seq_cst: and before the next due time is looked at, so that a scan that
      * passed this record already is told (overdue.c).
      */
-    atomic_store_explicit(&record->state, state_pack(number, PHASE_CONNECTING, CALL_UNSETTLED), memory_order_seq_cst);
+    atomic_store_explicit(&record->state, state_pack(number, phase, CALL_UNSETTLED), memory_order_seq_cst);
 }
 
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)

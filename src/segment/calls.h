@@ -42,7 +42,7 @@ struct call_view {
 uint32_t calls_claim(struct segment *segment, uint32_t holder);
 /* Begins a call on a record that the caller owns and whose last call is settled. */
 void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
-                 uint64_t started_ns, uint64_t due_ns);
+                 enum phase phase, uint64_t started_ns, uint64_t due_ns);
 /* Gives the record back if `owner` still has it and its call is settled. */
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 
@@ -70,7 +70,5 @@ struct liveness {
     bool alive[LIVENESS_PLACES];
 };
 bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint32_t holder);
-
-#include "segment/guard.h" /* for engines that were written before it was a header of its own */
 
 #endif

@@ -67,7 +67,7 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
 }
 
 static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                                  uint64_t now_ns, struct ticket *ticket)
+                                  bool may_refuse, uint64_t now_ns, struct ticket *ticket)
 {
     struct caller caller = guard_caller(guard, attempt->shard);
     struct transitions transitions;
@@ -86,8 +86,9 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
     if (admission == ADMIT_PASS || admission == ADMIT_PROBE)
         return admission;
 
-    refuse(guard, attempt, admission, now_ns);
-    if (attempt->target->mode == MODE_ENFORCE)
+    if (may_refuse)
+        refuse(guard, attempt, admission, now_ns);
+    if (may_refuse && attempt->target->mode == MODE_ENFORCE)
         return admission;
     /* Counted as refused, for that is what it would have been, and as admitted, for it will have an outcome. */
     counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
@@ -120,7 +121,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
     if (circuit == NULL)
         return pass_unguarded(segment);
 
-    enum admission admission = ask_circuit(guard, attempt, circuit, now_ns, &ticket);
+    enum admission admission = ask_circuit(guard, attempt, circuit, true, now_ns, &ticket);
     if (admission != ADMIT_PASS && admission != ADMIT_PROBE)
         return admission;
 
@@ -131,8 +132,30 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
         return pass_without_record(guard, attempt, &ticket, now_ns);
 
     uint64_t due_ns = due_after(now_ns, target->connect_timeout_ns);
-    calls_begin(segment, *call, attempt->circuit, &ticket, now_ns, due_ns);
+    calls_begin(segment, *call, attempt->circuit, &ticket, PHASE_CONNECTING, now_ns, due_ns);
     overdue_note(segment, attempt->circuit, due_ns);
+    return admission;
+}
+
+enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns)
+{
+    const struct target *target = attempt->target;
+    struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
+    bool may_refuse = !target->existing_allowed;
+    struct ticket ticket;
+
+    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    if (target->mode == MODE_OPEN && may_refuse)
+        return refuse_always(guard, attempt, now_ns);
+    if (circuit == NULL || call == CALL_NONE)
+        return pass_unguarded(guard->segment);
+
+    enum admission admission = ask_circuit(guard, attempt, circuit, may_refuse, now_ns, &ticket);
+    if (admission != ADMIT_PASS && admission != ADMIT_PROBE)
+        return admission;
+    uint64_t due_ns = due_after(now_ns, target->response_timeout_ns);
+    calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_CONNECTED, now_ns, due_ns);
+    overdue_note(guard->segment, attempt->circuit, due_ns);
     return admission;
 }
 

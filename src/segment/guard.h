@@ -55,6 +55,12 @@ struct attempt {
  */
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);
 
+/*
+ * May the next request go, on a connection whose last call is settled? As guard_admit, but the record is there already and nothing has to be
+ * connected: the call begins in PHASE_CONNECTED. With `existing = allow` it is never refused.
+ */
+enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
+
 /* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 /*

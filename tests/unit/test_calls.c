@@ -35,7 +35,7 @@ static uint32_t begun(struct segment *segment)
     uint32_t call = calls_claim(segment, HOLDER);
 
     assert_int_not_equal(call, CALL_NONE);
-    calls_begin(segment, call, 7, &some_ticket, 100, 200);
+    calls_begin(segment, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
     return call;
 }
 
@@ -62,7 +62,7 @@ static void a_call_without_an_address_reads_back_without_one(void **state)
     struct call_view view;
     uint32_t call = calls_claim(*state, HOLDER);
 
-    calls_begin(*state, call, 0, &ticket, 0, 0);
+    calls_begin(*state, call, 0, &ticket, PHASE_CONNECTING, 0, 0);
     assert_true(calls_read(*state, call, &view));
     assert_int_equal(view.ticket.address, ADDRESS_NONE);
 }
@@ -75,7 +75,7 @@ static void a_claimed_record_is_not_in_flight_before_its_call_begins(void **stat
     assert_true(calls_read(*state, call, &view));
     assert_false(view.in_flight);
     /* Nor the second time, when it has the state of its former call. */
-    calls_begin(*state, call, 7, &some_ticket, 100, 200);
+    calls_begin(*state, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
     assert_true(calls_read(*state, call, &view));
     assert_true(calls_settle(*state, call, &view, CALL_SETTLED));
     assert_true(calls_release(*state, call, HOLDER));
@@ -216,7 +216,7 @@ static void the_number_of_calls_on_a_record_wraps_past_zero(void **state)
     uint32_t call = calls_claim(segment, HOLDER);
 
     atomic_store(&segment->map->calls[call].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
-    calls_begin(segment, call, 7, &some_ticket, 100, 200);
+    calls_begin(segment, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
     assert_true(calls_read(segment, call, &view));
     assert_true(view.in_flight);
 }
