@@ -177,6 +177,20 @@ static void records_in_use_stay_low_in_the_table(void **state)
     assert_int_equal(calls_limit(segment), 1);
 }
 
+static void a_record_that_was_given_back_is_the_next_one_to_be_taken(void **state)
+{
+    struct segment *segment = *state;
+    struct call_view view;
+
+    for (unsigned int i = 0; i < 200; i++)
+        begun(segment);
+    assert_true(calls_read(segment, 150, &view));
+    assert_true(calls_settle(segment, 150, &view, CALL_SETTLED));
+    assert_true(calls_release(segment, 150, HOLDER));
+    assert_int_equal(begun(segment), 150);
+    assert_int_equal(calls_limit(segment), 200);
+}
+
 static void the_table_grows_past_a_place_whose_claimer_was_killed(void **state)
 {
     struct segment *segment = *state;
@@ -271,6 +285,7 @@ int main(void)
         CALLS_TEST(a_record_goes_back_only_from_its_owner),
         CALLS_TEST(each_record_is_claimed_once_and_all_can_be),
         CALLS_TEST(records_in_use_stay_low_in_the_table),
+        CALLS_TEST(a_record_that_was_given_back_is_the_next_one_to_be_taken),
         CALLS_TEST(the_table_grows_past_a_place_whose_claimer_was_killed),
         CALLS_TEST(what_is_out_of_range_in_a_record_is_cut),
         CALLS_TEST(the_number_of_calls_on_a_record_wraps_past_zero),

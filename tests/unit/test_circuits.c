@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,21 +299,29 @@ static void a_handover_that_was_cut_short_is_finished_by_another_after_a_minute(
 
 static void the_later_of_the_two_frozen_events_is_shown_also_when_one_is_torn(void **state)
 {
+    static const uint32_t counts[] = {0, INT32_MAX - 1, INT32_MAX, UINT32_MAX - 1, UINT32_MAX};
     struct guard_bench *bench = *state;
     struct circuit_entry *entry = circuits_entry(&bench->segment, bench->circuit);
     struct event event;
 
-    atomic_store(&entry->failure_writes, INT32_MAX); /* the count wraps */
-    bench_fail(bench);
-    bench->now_ns += 7;
-    bench_fail(bench);
-    assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
-    assert_int_equal(event.mono_ns, bench->now_ns);
-    entry->failures[0].event.mono_ns ^= 1; /* the second one, torn */
-    assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
-    assert_int_equal(event.mono_ns, bench->now_ns - 7);
-    entry->failures[1].event.mono_ns ^= 1;
-    assert_false(circuits_last_failure(&bench->segment, bench->circuit, &event));
+    bench->target.breaker.failure_threshold = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) { /* the count may wrap between the two */
+        unsigned int later = (counts[i] + 1) % 2;
+
+        atomic_store(&entry->failures[0].stamp, 0);
+        atomic_store(&entry->failures[1].stamp, 0);
+        atomic_store(&entry->failure_writes, counts[i]);
+        bench_fail(bench);
+        bench->now_ns += 7;
+        bench_fail(bench);
+        assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
+        assert_int_equal(event.mono_ns, bench->now_ns);
+        entry->failures[later].event.mono_ns ^= 1; /* torn */
+        assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
+        assert_int_equal(event.mono_ns, bench->now_ns - 7);
+        entry->failures[1 - later].event.mono_ns ^= 1;
+        assert_false(circuits_last_failure(&bench->segment, bench->circuit, &event));
+    }
 }
 
 /* --- many at once --- */
@@ -361,6 +370,82 @@ static void many_threads_make_each_destination_once(void **state)
         for (unsigned int other = 0; other < i; other++)
             assert_int_not_equal(found[0][i], found[0][other]);
     }
+}
+
+/* Two threads that start each round at the same instant, as nearly as two cores can. */
+static _Atomic unsigned int round_begun, round_ended;
+
+static void wait_for_round(unsigned int round)
+{
+    while (atomic_load(&round_begun) < round)
+        sched_yield();
+}
+
+enum { RACES = 4000, WINDOW = 32 };
+static char rival_name[DESTINATION_MAX];
+
+static void *claim_as_rival(void *context)
+{
+    struct guard_bench *bench = context;
+
+    for (unsigned int round = 1; round <= RACES; round++) {
+        wait_for_round(round);
+        find(bench, rival_name);
+        atomic_store(&round_ended, round);
+    }
+    return NULL;
+}
+
+static void a_place_that_is_asked_for_is_not_handed_over_at_the_same_moment(void **state)
+{
+    static struct circuit_entry before[WINDOW];
+    struct guard_bench *bench = *state;
+    struct circuit_entry *entries = circuits_entry(&bench->segment, 0);
+    char name[DESTINATION_MAX];
+    struct circuit_texts texts;
+    uint32_t first = CIRCUIT_INDEX_NONE;
+    pthread_t thread;
+
+    /* A destination and a rival that look at the same places, in the same order, all taken by idle circuits. */
+    for (unsigned int i = 0; first >= SEGMENT_CIRCUITS - WINDOW; i++) {
+        snprintf(name, sizeof name, "host-%u:80", i);
+        first = find(bench, name);
+    }
+    for (unsigned int i = 0, index = CIRCUIT_INDEX_NONE; index != first; i++) {
+        uint64_t hash = atomic_exchange(&entries[first].hash, 0);
+
+        snprintf(rival_name, sizeof rival_name, "rival-%u:80", i);
+        index = find(bench, rival_name);
+        atomic_store(&entries[index].hash, 0);
+        atomic_store(&entries[first].hash, hash);
+    }
+    atomic_store(&entries[first].ready, 0);
+    assert_int_equal(find(bench, name), first);
+    for (unsigned int i = 0; i < 20000; i++) {
+        char other[DESTINATION_MAX];
+
+        snprintf(other, sizeof other, "other-%u:80", i);
+        find(bench, other);
+    }
+    memcpy(before, &entries[first], sizeof before);
+
+    atomic_store(&round_begun, 0);
+    atomic_store(&round_ended, 0);
+    assert_int_equal(pthread_create(&thread, NULL, claim_as_rival, bench), 0);
+    bench->now_ns += IDLE_NS;
+    for (unsigned int round = 1; round <= RACES; round++) {
+        memcpy(&entries[first], before, sizeof before);
+        atomic_store(&round_begun, round);
+        for (volatile unsigned int pause = 0; pause < round % 64; pause++) {
+        }
+        uint32_t index = find(bench, name);
+        while (atomic_load(&round_ended) < round)
+            sched_yield();
+        assert_true(circuits_texts(&bench->segment, index, &texts));
+        assert_string_equal(texts.destination, name);
+    }
+    pthread_join(thread, NULL);
+    bench->circuit = find(bench, "for the sums");
 }
 
 static void *churn(void *context)
@@ -434,6 +519,7 @@ int main(void)
         GUARD_TEST(a_handover_that_was_cut_short_is_finished_by_another_after_a_minute),
         GUARD_TEST(the_later_of_the_two_frozen_events_is_shown_also_when_one_is_torn),
         GUARD_TEST(many_threads_make_each_destination_once),
+        GUARD_TEST(a_place_that_is_asked_for_is_not_handed_over_at_the_same_moment),
         GUARD_TEST(places_that_change_hands_all_the_time_stay_sound),
     };
 

@@ -160,6 +160,69 @@ static void more_addresses_than_a_circuit_remembers_do_no_harm(void **state)
     assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
 }
 
+/* --- judgements that wait for the next address --- */
+
+static bool waits(struct guard_bench *bench, uint32_t call, enum seen seen, int error)
+{
+    struct observation observation = {.seen = seen, .error = error};
+
+    return guard_waits_for_siblings(&bench->guard, call, &bench->target, &observation, both, 2, ADDRESS_A);
+}
+
+static void a_failure_at_one_address_waits_while_another_was_never_tried(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct observation observation = {.seen = SEEN_ERROR, .error = ECONNREFUSED, .other_tried = true};
+    uint32_t call;
+
+    assert_int_equal(try_address(bench, ADDRESS_A, &call), ADMIT_PASS);
+    assert_true(waits(bench, call, SEEN_ERROR, ECONNREFUSED));
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
+    struct outcome outcome = guard_settle(&bench->guard, call, &bench->target, 0, &observation, bench->now_ns);
+    assert_int_equal(outcome.reason, NEUTRAL_ADDRESS);
+    assert_int_equal(outcome.kind, FAILURE_REFUSED);
+    bench_forget(bench, call);
+}
+
+static void a_failure_does_not_wait_when_the_other_address_is_known_to_be_dead(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    fail_at(bench, ADDRESS_B);
+    assert_int_equal(try_address(bench, ADDRESS_A, &call), ADMIT_PASS);
+    assert_false(waits(bench, call, SEEN_ERROR, ECONNREFUSED));
+    bench_forget(bench, call);
+}
+
+static void what_is_no_failure_to_connect_does_not_wait(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    assert_int_equal(try_address(bench, ADDRESS_A, &call), ADMIT_PASS);
+    assert_false(waits(bench, call, SEEN_ERROR, EMFILE));
+    assert_false(waits(bench, call, SEEN_BYTES, 0));
+    bench_connected(bench, call);
+    assert_false(waits(bench, call, SEEN_ERROR, ECONNRESET));
+    bench_settle(bench, call, SEEN_BYTES, 0, 0);
+    assert_false(waits(bench, call, SEEN_ERROR, ECONNRESET));
+    bench_forget(bench, call);
+    assert_false(waits(bench, CALL_NONE, SEEN_ERROR, ECONNREFUSED));
+}
+
+static void a_probe_does_not_wait_for_its_lease_sees_to_the_other_addresses(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    bench_open(bench);
+    bench->now_ns += 10 * NS_PER_S;
+    assert_int_equal(try_address(bench, ADDRESS_A, &call), ADMIT_PROBE);
+    assert_false(waits(bench, call, SEEN_ERROR, ECONNREFUSED));
+    bench_forget(bench, call);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +232,10 @@ int main(void)
         GUARD_TEST(an_open_circuit_comes_back_by_one_probe_over_two_addresses),
         GUARD_TEST(a_probe_fails_when_all_its_addresses_have_failed),
         GUARD_TEST(more_addresses_than_a_circuit_remembers_do_no_harm),
+        GUARD_TEST(a_failure_at_one_address_waits_while_another_was_never_tried),
+        GUARD_TEST(a_failure_does_not_wait_when_the_other_address_is_known_to_be_dead),
+        GUARD_TEST(what_is_no_failure_to_connect_does_not_wait),
+        GUARD_TEST(a_probe_does_not_wait_for_its_lease_sees_to_the_other_addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,13 +7,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "segment/journal.h"
+#include "segment/layout.h"
 
 static void observe_counts_and_records_and_never_refuses(void **state)
 {
@@ -159,34 +164,47 @@ static void a_first_refusal_beside_a_probe_is_noted_too(void **state)
     bench_forget(bench, probe);
 }
 
-static pthread_barrier_t starting_line;
+enum { ROUNDS = 3000 };
+static _Atomic unsigned int round_begun, round_ended;
 
-static void *refused_often(void *context)
+static void *refused_each_round(void *context)
 {
     struct guard_bench *bench = context;
     uint32_t call;
 
-    pthread_barrier_wait(&starting_line);
-    for (unsigned int i = 0; i < 200; i++)
+    for (unsigned int round = 1; round <= ROUNDS; round++) {
+        while (atomic_load(&round_begun) < round)
+            sched_yield();
         bench_admit(bench, &call);
+        bench_admit(bench, &call);
+        atomic_store(&round_ended, round);
+    }
     return NULL;
 }
 
-static void of_many_threads_one_notes_the_first_refusal(void **state)
+static void of_many_who_are_refused_at_once_one_notes_it(void **state)
 {
-    enum { THREADS = 16 };
     struct guard_bench *bench = *state;
-    pthread_t threads[THREADS];
+    struct circuit_entry *entry = circuits_entry(&bench->segment, bench->circuit);
+    pthread_t thread;
+    uint32_t call;
 
     bench_open(bench);
-    pthread_barrier_init(&starting_line, NULL, THREADS);
-    for (unsigned int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, refused_often, bench), 0);
-    for (unsigned int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    pthread_barrier_destroy(&starting_line);
-    assert_int_equal(bench_events(bench, EVENT_REFUSED, NULL), 1);
-    assert_int_equal(bench_sum(bench, COUNT_REFUSED), THREADS * 200);
+    assert_int_equal(pthread_create(&thread, NULL, refused_each_round, bench), 0);
+    for (unsigned int round = 1; round <= ROUNDS; round++) {
+        uint64_t before = journal_head(&bench->segment);
+
+        atomic_store(&entry->refusal_noted, 0); /* as after an opening */
+        atomic_store(&round_begun, round);
+        for (volatile unsigned int pause = 0; pause < round % 64; pause++) {
+        }
+        bench_admit(bench, &call);
+        while (atomic_load(&round_ended) < round)
+            sched_yield();
+        assert_int_equal(journal_head(&bench->segment), before + 1);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(bench_sum(bench, COUNT_REFUSED), ROUNDS * 3);
 }
 
 /* --- the log --- */
@@ -346,7 +364,7 @@ int main(void)
         GUARD_TEST(a_destination_without_a_circuit_passes_unguarded),
         GUARD_TEST(each_opening_has_its_first_refusal_in_the_journal),
         GUARD_TEST(a_first_refusal_beside_a_probe_is_noted_too),
-        GUARD_TEST(of_many_threads_one_notes_the_first_refusal),
+        GUARD_TEST(of_many_who_are_refused_at_once_one_notes_it),
         GUARD_TEST(the_log_has_a_line_for_each_transition_and_nothing_else),
         GUARD_TEST(a_line_of_the_log_is_one_write),
         GUARD_TEST(a_log_that_nobody_reads_neither_stops_nor_kills_the_host),

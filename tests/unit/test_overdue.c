@@ -310,20 +310,87 @@ static void calls_of_another_circuit_are_left_alone(void **state)
     bench_forget(bench, call);
 }
 
-static void a_scanner_that_was_killed_is_followed_by_another_a_second_later(void **state)
+static jmp_buf way_out;
+
+static bool never_comes_back(uint32_t call, enum phase phase, void *context)
+{
+    (void)call, (void)phase, (void)context;
+    longjmp(way_out, 1);
+}
+
+static void a_scan_that_never_ends_is_followed_by_another_a_second_later(void **state)
 {
     struct guard_bench *bench = *state;
-    uint32_t call = bench_call(bench);
+    uint32_t call = bench_call(bench), unused;
 
     bench->now_ns += TIMEOUT_NS;
-    /* As it stands while somebody scans. */
-    atomic_store(&circuits_entry(&bench->segment, bench->circuit)->next_due_ns, (bench->now_ns + NS_PER_S) | 1);
+    bench->guard.still_hangs = never_comes_back;
+    if (setjmp(way_out) == 0) {
+        bench_admit(bench, &unused);
+        fail();
+    }
+    bench->guard.still_hangs = NULL;
+    bench->now_ns += NS_PER_S - 1;
     bench_succeed(bench);
     assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 0);
-    bench->now_ns += NS_PER_S;
+    bench->now_ns += 1;
     bench_succeed(bench);
     assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
     bench_forget(bench, call);
+}
+
+static uint32_t call_begun_meanwhile;
+
+/* In the middle of a scan another call begins, in a place that the scan has passed. */
+static bool another_begins(uint32_t call, enum phase phase, void *context)
+{
+    struct guard_bench *bench = context;
+
+    (void)call, (void)phase;
+    bench->guard.still_hangs = NULL;
+    call_begun_meanwhile = bench_call(bench);
+    return true;
+}
+
+static void a_call_that_begins_behind_a_scans_back_is_found_when_it_is_overdue(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t low = bench_call(bench), high = bench_call(bench), unused;
+
+    bench_forget(bench, low);
+    bench->now_ns += TIMEOUT_NS;
+    bench->guard.context = bench;
+    bench->guard.still_hangs = another_begins;
+    assert_int_equal(bench_admit(bench, &unused), ADMIT_PASS);
+    bench_forget(bench, unused);
+    assert_int_equal(call_begun_meanwhile, low);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    bench->now_ns += TIMEOUT_NS;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 2);
+    bench_forget(bench, low);
+    bench_forget(bench, high);
+}
+
+static void a_scan_that_was_disturbed_still_notes_the_next_due_time(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t first = bench_call(bench), unused;
+
+    bench->now_ns += NS_PER_S / 2;
+    uint32_t soon = bench_call(bench);
+    bench->now_ns += TIMEOUT_NS - NS_PER_S / 2;
+    bench->guard.context = bench;
+    bench->guard.still_hangs = another_begins;
+    assert_int_equal(bench_admit(bench, &unused), ADMIT_PASS);
+    bench_forget(bench, unused);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    bench->now_ns += NS_PER_S / 2;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 2);
+    bench_forget(bench, first);
+    bench_forget(bench, soon);
+    bench_forget(bench, call_begun_meanwhile);
 }
 
 /* --- kill -9 --- */
@@ -365,6 +432,21 @@ static void a_probe_of_a_killed_process_makes_room_for_the_next_call(void **stat
     bench->now_ns += TIMEOUT_NS;
     bench_succeed(bench);
     assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
+}
+
+static void a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call;
+
+    bench_open(bench);
+    bench_kill(bench, bench_child(bench, live_probing));
+    bench->now_ns += 10 * NS_PER_S + 10 * NS_PER_S;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    assert_int_equal(bench_sum(bench, COUNT_PROBES_FAILED), 0);
+    assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 1);
+    bench_forget(bench, call);
 }
 
 static unsigned int fill_table(struct guard_bench *bench, uint32_t *calls)
@@ -464,9 +546,12 @@ int main(void)
         GUARD_TEST(an_own_attempt_that_hangs_is_charged),
         GUARD_TEST(another_processes_attempt_is_charged_without_asking),
         GUARD_TEST(calls_of_another_circuit_are_left_alone),
-        GUARD_TEST(a_scanner_that_was_killed_is_followed_by_another_a_second_later),
+        GUARD_TEST(a_scan_that_never_ends_is_followed_by_another_a_second_later),
+        GUARD_TEST(a_call_that_begins_behind_a_scans_back_is_found_when_it_is_overdue),
+        GUARD_TEST(a_scan_that_was_disturbed_still_notes_the_next_due_time),
         GUARD_TEST(a_call_of_a_killed_process_is_neutral_and_not_in_flight),
         GUARD_TEST(a_probe_of_a_killed_process_makes_room_for_the_next_call),
+        GUARD_TEST(a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline),
         GUARD_TEST(a_full_table_lets_calls_pass_unguarded_and_counts_them),
         GUARD_TEST(a_probe_without_a_record_gives_its_permit_back),
         GUARD_TEST(a_full_table_takes_back_the_records_of_the_dead),
