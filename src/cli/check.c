@@ -1,8 +1,8 @@
 /*
  * check.c - `sockfuse check`: is a policy good, what does it come to, and which target takes a destination.
  *
- * Reads the policy exactly as `run` and the library do. With -v it writes it back as a policy in which every key stands,
- * each with where it came from.
+ * Reads the policy exactly as `run` and the library do. With -v it writes it back as a policy in which every key
+ * stands, each with where it came from.
  */
 #include <err.h>
 #include <netdb.h>

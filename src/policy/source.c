@@ -77,7 +77,7 @@ static void normalize(struct source *source)
     const size_t mark = sizeof BYTE_ORDER_MARK - 1;
     size_t from = source->length >= mark && memcmp(source->text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0, to = 0;
     for (; from < source->length; from++) {
-        if (source->text[from] == '\r' && (from + 1 == source->length || source->text[from + 1] == '\n'))
+        if (source->text[from] == '\r' && from + 1 < source->length && source->text[from + 1] == '\n')
             continue;
         source->text[to++] = source->text[from];
     }

@@ -1,4 +1,5 @@
 /* Which policy a process gets: SOCKFUSE_POLICY, the user's folder, the system's. */
+#define _GNU_SOURCE /* setresuid */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "policy/discover.h"
@@ -94,13 +96,33 @@ static void the_programs_own_files_come_before_the_defaults_and_the_users_first(
     expect_found("wget", "user/default.policy");
 }
 
+/* In a child process as somebody else, for root can read whatever it likes. */
+static bool somebody_else_finds(const char *path)
+{
+    const pid_t child = fork();
+    int status = 0;
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct discovery found;
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+            _exit(2);
+        _exit(search("curl", &found) && strcmp(found.path, in_root(path)) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
 static void a_policy_that_is_there_but_unreadable_is_not_passed_over(void **state)
 {
     (void)state;
     make_file("system/curl.policy");
     make_file("user/curl.policy");
+    assert_int_equal(chmod(world.root, 0755) | chmod(world.user, 0755) | chmod(world.system, 0755), 0);
     assert_int_equal(chmod(in_root("user/curl.policy"), 0), 0);
-    expect_found("curl", "user/curl.policy");
+    assert_true(somebody_else_finds("user/curl.policy"));
+    /* a folder into which one can't even look holds nothing: it is somebody else's */
+    assert_int_equal(chmod(world.user, 0700), 0);
+    assert_int_equal(somebody_else_finds("system/curl.policy"), geteuid() == 0);
     /* a link that leads nowhere is no file */
     assert_int_equal(unlink(in_root("user/curl.policy")), 0);
     assert_int_equal(symlink("nowhere", in_root("user/curl.policy")), 0);

@@ -37,6 +37,9 @@ static void the_first_section_in_file_order_wins(void **state)
     assert_string_equal(taker(policy, "1.2.3.4:80", NAMES("api.internal")), "-");
     assert_string_equal(taker(policy, "unix:/run/x", NAMES("api.internal")), "-");
     policy_free(policy);
+    policy = good_policy("[name]\nmatch = *.internal:*\n");
+    assert_string_equal(taker(policy, "unix:/run/x", NAMES("api.internal")), "-");
+    policy_free(policy);
 }
 
 static void the_most_recent_name_that_a_pattern_has_is_told(void **state)
@@ -214,6 +217,10 @@ static void a_bad_override_is_named(void **state)
     load_text(&loaded, "[a:1]\n[b:1]\n", NAMES("reset_timeout=3s", "reset_timeout_max=2s"));
     expect_problem_of(&loaded, true, 0, "`reset_timeout = 3s` (-o)|`reset_timeout_max = 2s` (-o)");
     unload(&loaded);
+    load_text(&loaded, "[defaults]\nreset_timeout = 5s\nreset_timeout_max = 6s\n[a:1]\n",
+              NAMES("reset_timeout=3s", "reset_timeout_max=2s"));
+    expect_problem_of(&loaded, true, 0, "`reset_timeout = 3s` (-o)");
+    unload(&loaded);
     load_text(&loaded, "[a:1]\nreset_timeout_max = 2s\n[b:1]\n", NAMES("reset_timeout=3s"));
     expect_problem_of(&loaded, true, 2, "`reset_timeout = 3s` (-o)");
     unload(&loaded);
@@ -332,10 +339,10 @@ static void a_match_among_tens_of_patterns_takes_nanoseconds(void **state)
     struct policy_match match;
     struct timespec start, end;
     unsigned int matched = 0;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
     for (unsigned int i = 0; i < ROUNDS; i++)
         matched += policy_match(policy, &endpoint, names, 1, &match);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
     const double ns = ((double)(end.tv_sec - start.tv_sec) * 1e9 + (double)(end.tv_nsec - start.tv_nsec)) / ROUNDS;
     print_message("40 patterns, none of which matches: %.0f ns\n", ns);
     assert_int_equal(matched, 0);

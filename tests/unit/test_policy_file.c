@@ -75,6 +75,8 @@ static void faults_of_form_are_told_with_their_line_and_remedy(void **state)
         {"[x]\nmatch = a:1\nmatch = b:1\n", 3, "`match` again|line 2|separated by blanks"},
         {"[x]\nmatch = a:1, b:1\n", 2, "not by commas"},
         {"[a:1]\nmode = offf", 2, "did you mean `off`?"},
+        {"# a\n# b\n[a:1]\n# c\n#d\nmode = x\n", 6, "`x` is not known"},
+        {"# a\n#b\n[a:1\n", 3, "`]` is missing"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         expect_error(faults[i].text, faults[i].line, faults[i].fragments);
@@ -111,6 +113,8 @@ static void all_faults_are_told_in_the_order_of_lines(void **state)
         assert_int_equal(loaded.problems.at[i].line, lines[i]);
         assert_int_equal(loaded.problems.at[i].is_error, lines[i] != 7);
     }
+    assert_non_null(strstr(loaded.problems.at[6].text, "`1:2:3`")); /* in the order of the words */
+    assert_non_null(strstr(loaded.problems.at[7].text, "`4.5:6`"));
     assert_null(loaded.policy);
     unload(&loaded);
 }
@@ -133,7 +137,7 @@ static void a_name_too_long_for_a_target_needs_a_match(void **state)
 static void continued_lines_count_and_their_words_know_their_own_line(void **state)
 {
     (void)state;
-    struct policy *policy = good_policy("# one\n# two\n[x]\nmatch = a:10 \\\n  a:1 b:2 \\\n\tc:3 \\\n"
+    struct policy *policy = good_policy("# one\n# two\n[x]\nmatch = a:10 \\\n  a:1 ab:2 \\\n\tb:2 \\\n"
                                         "   unix:/run/\\#x # end\nmode = off\n[y:1]\n");
     static const unsigned int lines[] = {4, 5, 5, 6, 4};
     assert_int_equal(policy->targets[0].pattern_count, 5);
@@ -152,7 +156,9 @@ static void continued_lines_count_and_their_words_know_their_own_line(void **sta
 static void a_hash_in_a_path_is_written_with_a_backslash(void **state)
 {
     (void)state;
-    struct policy *policy = good_policy("[x]\nmatch = unix:/a\\#b unix:/c\\*d unix:/e\\ f # not this:1\n");
+    struct policy *policy = good_policy("[x]\nmatch = unix:/a\\#b unix:/c\\*d unix:/e\\ f # not this:1\n"
+                                        "[y]\nmatch = unix:/g\\\\\n");
+    assert_int_equal(policy->target_count, 2);
     assert_int_equal(policy->targets[0].pattern_count, 3);
     struct policy_match match;
     struct endpoint endpoint = endpoint_of("unix:/a#b");
@@ -162,6 +168,8 @@ static void a_hash_in_a_path_is_written_with_a_backslash(void **state)
     endpoint = endpoint_of("unix:/c/d");
     assert_false(policy_match(policy, &endpoint, NULL, 0, &match));
     endpoint = endpoint_of("unix:/e f");
+    assert_true(policy_match(policy, &endpoint, NULL, 0, &match));
+    endpoint = endpoint_of("unix:/g\\"); /* two backslashes at a line's end are one, and continue nothing */
     assert_true(policy_match(policy, &endpoint, NULL, 0, &match));
     assert_string_equal(described(&policy->targets[0], "match").value, "unix:/a\\#b unix:/c\\*d unix:/e\\ f");
     policy_free(policy);
