@@ -1,0 +1,457 @@
+/*
+ * test_fork.c - whose call is it? fork, vfork, spawn, exec and daemons, with connections open.
+ */
+/* links: core */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+extern char **environ;
+
+/* A server that lives as long as the test, a guarded connection to it with a request sent, and the server's end. */
+struct line {
+    struct server server;
+    int fd, peer;
+};
+
+static void line_open(struct line *line, const char *host)
+{
+    server_start(&line->server, host, SERVER_LISTENS);
+    line->fd = caller_connect(&line->server, 0);
+    line->peer = server_accept(&line->server);
+    CHECK(send(line->fd, "request", 7, 0) == 7);
+}
+
+static void answer(int peer)
+{
+    CHECK(bare.send(peer, "answer", 6, 0) == 6);
+}
+
+/* The parent's call goes on as if there had been no child. */
+static void line_finish(struct line *line)
+{
+    char byte;
+    expect(&line->server, "1 in-flight");
+    answer(line->peer);
+    CHECK(recv(line->fd, &byte, 1, 0) == 1);
+    expect(&line->server, "1 succeeded");
+    close(line->fd);
+    bare.close(line->peer);
+    expect(&line->server, "nothing");
+    server_stop(&line->server);
+}
+
+/* --- fork --- */
+
+static void close_in_child(void *context)
+{
+    struct line *line = context;
+    wait_long();
+    shutdown(line->fd, SHUT_RD); /* no packet: the parent's side of the wire stays as it is */
+    close(line->fd);
+}
+
+static void close_in_a_forked_child_settles_nothing_of_the_parent(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    int copy = dup(line.fd);
+    assert_true(exited_well(actor_wait(actor_fork(close_in_child, &line))));
+    close(copy);
+    expect(&line.server, "1 in-flight");
+    close(line.fd);
+    expect(&line.server, "1 failed:response-timeout");
+    bare.close(line.peer);
+    server_stop(&line.server);
+}
+
+static void read_in_child(void *context)
+{
+    struct line *line = context;
+    char byte;
+    CHECK(recv(line->fd, &byte, 1, 0) == 1);
+    close(line->fd);
+}
+
+static void answer_read_by_the_child_is_found_when_the_parent_closes(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    answer(line.peer);
+    assert_true(exited_well(actor_wait(actor_fork(read_in_child, &line))));
+    expect(&line.server, "1 in-flight");
+    wait_long();
+    close(line.fd);
+    expect(&line.server, "1 succeeded");
+    bare.close(line.peer);
+    server_stop(&line.server);
+}
+
+/* Exits in every way, with the parent's connections open. */
+static void exit_in_child(void *context)
+{
+    int way = *(int *)context;
+    wait_long();
+    if (way == 0)
+        exit(3);
+    if (way == 1)
+        _exit(3);
+    if (way == 2)
+        quick_exit(3);
+    syscall(SYS_exit_group, 3);
+}
+
+static void exit_of_a_forked_child_settles_nothing_of_the_parent(void **state)
+{
+    struct line line;
+    struct server hole;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    server_start(&hole, "127.0.0.1", SERVER_BLACK_HOLE);
+    int pending = caller_connect(&hole, SOCK_NONBLOCK);
+    for (int way = 0; way < 4; way++) {
+        int status = actor_wait(actor_fork(exit_in_child, &way));
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    }
+    expect(&hole, "1 in-flight");
+    close(pending);
+    expect(&hole, "1 failed:connect-timeout");
+    line_finish(&line);
+    server_stop(&hole);
+}
+
+/* Calls on its own account: an answered one, one that it closes too late, and one that its exit gives up. */
+static void call_in_child(void *context)
+{
+    struct server *server = context;
+    char byte;
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = caller_connect(server, 0);
+        int peer = server_accept(server);
+        CHECK(send(fds[i], "request", 7, 0) == 7);
+        if (i == 0)
+            answer(peer);
+    }
+    CHECK(recv(fds[0], &byte, 1, 0) == 1);
+    close(fds[0]);
+    wait_long();
+    close(fds[1]);
+    _exit(0);
+}
+
+static void forked_child_calls_on_its_own_account(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    assert_true(exited_well(actor_wait(actor_fork(call_in_child, &server))));
+    expect(&server, "1 succeeded, 1 failed:response-timeout, 1 neutral:unknown");
+    server_stop(&server);
+}
+
+static void families_of_processes_share_a_circuit_and_each_has_its_calls(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    /* One after the other, for each accepts its own connections. */
+    for (int i = 0; i < 3; i++)
+        assert_true(exited_well(actor_wait(actor_fork(call_in_child, &server))));
+    expect(&server, "3 succeeded, 3 failed:response-timeout, 3 neutral:unknown");
+    server_stop(&server);
+}
+
+static void reuse_in_child(void *context)
+{
+    struct line *line = context;
+    struct server own;
+    char byte;
+    /* The child closes its copy, and the number is used again for a call of its own. */
+    server_start(&own, "127.0.0.2", SERVER_LISTENS);
+    close(line->fd);
+    int server_side, fd = caller_socket(&own, 0);
+    CHECK(dup2(fd, line->fd) == line->fd);
+    close(fd);
+    CHECK(connect(line->fd, AT(&own)) == 0);
+    server_side = server_accept(&own);
+    answer(server_side);
+    CHECK(recv(line->fd, &byte, 1, 0) == 1);
+    close(line->fd);
+    CHECK(counted(&own, COUNT_SUCCEEDED) == 1);
+}
+
+static void number_of_the_parent_used_again_by_the_child_stays_the_parents_there(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    assert_true(exited_well(actor_wait(actor_fork(reuse_in_child, &line))));
+    line_finish(&line);
+}
+
+/* --- vfork and spawn --- */
+
+static void vforked_child_that_closes_everything_leaves_the_parents_calls(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    wait_long();
+    /* CPython's subprocess: vfork, dup2 over standard input, close_range, exec. */
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = vfork();
+        if (pid == 0) {
+            dup2(0, line.fd); /* in the child the number means something else now, in the parent it does not */
+            if (i == 0)
+                close_range(3, ~0u, 0);
+            else if (i == 1)
+                close(line.fd);
+            else
+                syscall(SYS_close_range, 3, ~0u, 0);
+            execl("/bin/true", "true", NULL);
+            _exit(99);
+        }
+        assert_true(pid > 0);
+        assert_true(exited_well(actor_wait(pid)));
+        expect(&line.server, "1 in-flight");
+    }
+    line_finish(&line);
+}
+
+static void vforked_child_that_exits_leaves_the_parents_calls(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    wait_long();
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execl("/nonexistent/program", "program", NULL);
+        _exit(127);
+    }
+    assert_int_equal(WEXITSTATUS(actor_wait(pid)), 127);
+    expect(&line.server, "1 in-flight");
+    /* And the parent is still guarded. */
+    struct server other;
+    server_start(&other, "127.0.0.1", SERVER_REFUSES);
+    int fd = caller_socket(&other, 0);
+    assert_int_equal(connect(fd, AT(&other)), -1);
+    expect(&other, "1 failed:refused");
+    close(fd);
+    server_stop(&other);
+    line_finish(&line);
+}
+
+static void spawned_and_popened_programs_leave_the_parents_calls(void **state)
+{
+    struct line line;
+    posix_spawn_file_actions_t actions;
+    char *arguments[] = {"true", NULL};
+    pid_t pid;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    wait_long();
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addclose(&actions, line.fd);
+    posix_spawn_file_actions_adddup2(&actions, 0, line.fd);
+    assert_int_equal(posix_spawn(&pid, "/bin/true", &actions, NULL, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    assert_true(exited_well(actor_wait(pid)));
+    assert_int_equal(system("exit 0"), 0);
+    FILE *pipe = popen("echo text", "r");
+    char text[16];
+    assert_non_null(fgets(text, sizeof text, pipe));
+    assert_int_equal(pclose(pipe), 0);
+    line_finish(&line);
+}
+
+/* --- daemon --- */
+
+static void daemon_twice_forked(void *context)
+{
+    struct server *server = context;
+    CHECK(daemon(1, 1) == 0);
+    call_in_child(server);
+}
+
+static void daemon_forked_twice_is_guarded(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    /* A connection from before the fork; daemon()'s parent ends with _exit(0). */
+    int fd = caller_connect(&server, 0), peer = server_accept(&server);
+    assert_true(exited_well(actor_wait(actor_fork(daemon_twice_forked, &server))));
+    uint64_t end = now_ms() + 5000;
+    while (counted(&server, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN) == 0 && now_ms() < end)
+        wait_ms(5);
+    expect(&server, "1 succeeded, 1 failed:response-timeout, 1 neutral:unknown, 1 in-flight");
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+}
+
+/* --- exec --- */
+
+/* Starts with a connection that the former image made, as descriptor 50. */
+static int scene_inherit(int argc, char **argv)
+{
+    char byte;
+    (void)argc, (void)argv;
+    CHECK(recv(50, &byte, 1, 0) == 1);
+    close(50);
+    return 0;
+}
+
+static void exec_with_a_connection_open(void *context)
+{
+    struct line *line = context;
+    int flags = fcntl(line->fd, F_GETFD);
+    CHECK(fcntl(line->fd, F_SETFD, flags & ~FD_CLOEXEC) == 0);
+    CHECK(dup2(line->fd, 50) == 50);
+    close(line->fd);
+}
+
+/* Makes a call, and becomes another program with it under way. */
+static int scene_become(int argc, char **argv)
+{
+    struct server server = {.length = sizeof(struct sockaddr_in)};
+    (void)argc;
+    struct sockaddr_in *address = (struct sockaddr_in *)&server.address;
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)atoi(argv[0]))};
+    int fd = caller_connect(&server, 0);
+    CHECK(send(fd, "request", 7, 0) == 7);
+    wait_long();
+    CHECK(dup2(fd, 50) == 50);
+    execl(stage_program(), stage_program(), "scene", "inherit", NULL);
+    return 1;
+}
+
+static void connection_that_goes_through_exec_is_no_failure(void **state)
+{
+    struct line line;
+    struct scene_options options = {.before = exec_with_a_connection_open, .context = &line};
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    answer(line.peer);
+    assert_true(exited_well(scene_run("inherit", &options)));
+    expect(&line.server, "1 in-flight");
+    wait_long();
+    close(line.fd);
+    expect(&line.server, "1 succeeded");
+    bare.close(line.peer);
+
+    /* The caller's own image ends: its call has a dead owner, and nobody is charged. */
+    char port[16];
+    snprintf(port, sizeof port, "%d", ntohs(((struct sockaddr_in *)&line.server.address)->sin_port));
+    struct scene_options become = {.arguments = {port}};
+    pid_t pid = scene_start("become", &become);
+    int peer = server_accept(&line.server);
+    wait_long();
+    answer(peer);
+    assert_true(exited_well(actor_wait(pid)));
+    expect(&line.server, "1 lost");
+    bare.close(peer);
+    server_stop(&line.server);
+}
+
+/* --- threads that connect while others fork --- */
+
+static _Atomic bool stop;
+
+static void *connect_for_ever(void *context)
+{
+    struct server *server = context;
+    char byte;
+    while (!atomic_load(&stop)) {
+        int fd = caller_connect(server, 0);
+        CHECK(recv(fd, &byte, 1, 0) == 1);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void *serve_for_ever(void *context)
+{
+    struct server *server = context;
+    int fd;
+    while ((fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        bare.send(fd, "a", 1, MSG_NOSIGNAL);
+        bare.close(fd);
+    }
+    return NULL;
+}
+
+static void call_once(void *context)
+{
+    struct server *server = context;
+    char byte;
+    int fd = caller_connect(server, 0);
+    CHECK(recv(fd, &byte, 1, 0) == 1);
+    close(fd);
+    close_range(3, ~0u, 0);
+}
+
+static void forks_amid_connecting_threads_lose_and_charge_nothing(void **state)
+{
+    struct server server;
+    pthread_t callers[4], servant;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    atomic_store(&stop, false);
+    pthread_create(&servant, NULL, serve_for_ever, &server);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&callers[i], NULL, connect_for_ever, &server);
+    uint64_t end = now_ms() + 1000;
+    unsigned int children = 0;
+    while (now_ms() < end) {
+        assert_true(exited_well(actor_wait(actor_fork(call_once, &server))));
+        children++;
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(callers[i], NULL);
+    uint64_t succeeded = counted(&server, COUNT_SUCCEEDED);
+    char words[64];
+    snprintf(words, sizeof words, "%llu succeeded", (unsigned long long)succeeded);
+    expect(&server, words);
+    assert_true(succeeded > children);
+    shutdown(server.fd, SHUT_RDWR);
+    pthread_join(servant, NULL);
+    server_stop(&server);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {{"inherit", scene_inherit}, {"become", scene_become}, {NULL, NULL}};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(close_in_a_forked_child_settles_nothing_of_the_parent),
+        cmocka_unit_test(answer_read_by_the_child_is_found_when_the_parent_closes),
+        cmocka_unit_test(exit_of_a_forked_child_settles_nothing_of_the_parent),
+        cmocka_unit_test(forked_child_calls_on_its_own_account),
+        cmocka_unit_test(families_of_processes_share_a_circuit_and_each_has_its_calls),
+        cmocka_unit_test(number_of_the_parent_used_again_by_the_child_stays_the_parents_there),
+        cmocka_unit_test(vforked_child_that_closes_everything_leaves_the_parents_calls),
+        cmocka_unit_test(vforked_child_that_exits_leaves_the_parents_calls),
+        cmocka_unit_test(spawned_and_popened_programs_leave_the_parents_calls),
+        cmocka_unit_test(daemon_forked_twice_is_guarded),
+        cmocka_unit_test(connection_that_goes_through_exec_is_no_failure),
+        cmocka_unit_test(forks_amid_connecting_threads_lose_and_charge_nothing),
+    };
+    stage_enter(argc, argv, NULL, scenes);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
