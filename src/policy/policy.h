@@ -47,7 +47,7 @@ struct target {
     enum target_mode mode;
     enum circuit_key circuit;
     enum target_scope scope;
-    int on_open; /* errno of a refusal */
+    int on_open;           /* errno of a refusal */
     bool existing_allowed; /* new requests on established connections are never refused */
     bool http_read;        /* answers are looked at for HTTP */
     bool retry_after;      /* Retry-After is a floor under the pause */
@@ -125,9 +125,9 @@ bool policy_match(const struct policy *policy, const struct endpoint *endpoint, 
                   size_t name_count, struct policy_match *match);
 
 /*
- * The name of the circuit's destination by the target's `circuit` key: "host:port" of the name that matched (lower case,
- * no final dot), the endpoint, or the target's name. Returns its length, or 0 if it does not fit (then it is not
- * guarded). Async-signal-safe.
+ * The name of the circuit's destination by the target's `circuit` key: "host:port" of the name that matched (lower
+ * case, no final dot), the endpoint, or the target's name. Returns its length, or 0 if it does not fit (then it is
+ * not guarded). Async-signal-safe.
  */
 size_t policy_destination(const struct policy_match *match, const struct endpoint *endpoint, const char *const *names,
                           char *text, size_t size);
@@ -142,10 +142,10 @@ bool policy_wants_name(const struct policy *policy, const char *name);
 const char *target_mode_name(enum target_mode mode);
 
 /*
- * Calls `line` for each key of the table that this version has, in its order, with the value that is in force for the
- * target, written as a file would have it, and where it came from: "section", "[defaults]", "-o", "built in"; "the name"
- * for a `match` that is not there; "as reset_timeout" or "as reset_timeout_max" for a built-in pause that gave way to the
- * other one. Allocates.
+ * Calls `line` for each key of the table that this version has, in its order, with the value that is in force for
+ * the target, written as a file would have it, and where it came from: "section", "[defaults]", "-o", "built in";
+ * "the name" for a `match` that is not there; "as reset_timeout" or "as reset_timeout_max" for a built-in pause
+ * that gave way to the other one. Allocates.
  */
 void policy_describe(const struct target *target,
                      void (*line)(const char *key, const char *value, const char *origin, void *context),

@@ -28,8 +28,8 @@ void unload(struct loaded *loaded);
 struct policy *good_policy(const char *text);
 
 /*
- * Loads text and expects exactly one problem, in that line, with every one of the fragments (separated by '|') in its text.
- * The message of a failure shows the text.
+ * Loads text and expects exactly one problem, in that line, with every one of the fragments (separated by '|') in
+ * its text. The message of a failure shows the text.
  */
 void expect_error(const char *text, unsigned int line, const char *fragments);
 void expect_warning(const char *text, unsigned int line, const char *fragments);

@@ -1,6 +1,6 @@
 /*
- * Without memory, at any point, a policy is whole or refused, and nothing is lost. The host process must not find half a
- * policy in force because malloc failed once.
+ * Without memory, at any point, a policy is whole or refused, and nothing is lost. The host process must not find
+ * half a policy in force because malloc failed once.
  *
  * malloc and its relatives are this program's own here: the Nth call fails. A sanitizer has its own: then
  * nothing ever fails here.
