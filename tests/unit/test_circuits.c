@@ -381,7 +381,7 @@ static void wait_for_round(unsigned int round)
         sched_yield();
 }
 
-enum { RACES = 4000, WINDOW = 32 };
+enum { RACES = 12000, WINDOW = 32 };
 static char rival_name[DESTINATION_MAX];
 
 static void *claim_as_rival(void *context)
@@ -436,7 +436,7 @@ static void a_place_that_is_asked_for_is_not_handed_over_at_the_same_moment(void
     for (unsigned int round = 1; round <= RACES; round++) {
         memcpy(&entries[first], before, sizeof before);
         atomic_store(&round_begun, round);
-        for (volatile unsigned int pause = 0; pause < round % 64; pause++) {
+        for (volatile unsigned int pause = 0; pause < round % 3000; pause++) {
         }
         uint32_t index = find(bench, name);
         while (atomic_load(&round_ended) < round)
