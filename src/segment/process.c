@@ -147,14 +147,11 @@ static bool is_left_by_exec(const struct life *owner, const struct life *self)
 static uint32_t take_own_or_free(struct segment *segment, const struct newcomer *newcomer)
 {
     uint32_t high = processes_high(segment), free_index = SEGMENT_PROCESSES;
-    uint64_t free_claim = 0;
     for (uint32_t index = 0; index < high; index++) {
         struct process_slot *slot = &segment->map->processes[index];
         uint64_t claim = load_claim(slot);
-        if (claim_pid(claim) == 0 && free_index == SEGMENT_PROCESSES) {
+        if (claim_pid(claim) == 0 && free_index == SEGMENT_PROCESSES)
             free_index = index;
-            free_claim = claim;
-        }
         if (claim_pid(claim) != newcomer->life.pid)
             continue;
         struct life owner = life_of(slot, claim);
@@ -162,7 +159,13 @@ static uint32_t take_own_or_free(struct segment *segment, const struct newcomer 
         if (holder != 0)
             return holder;
     }
-    return free_index < SEGMENT_PROCESSES ? take_place(segment, free_index, free_claim, newcomer) : 0;
+    for (uint32_t index = free_index; index < high; index++) {
+        uint64_t claim = load_claim(&segment->map->processes[index]);
+        uint32_t holder = claim_pid(claim) == 0 ? take_place(segment, index, claim, newcomer) : 0;
+        if (holder != 0)
+            return holder;
+    }
+    return 0;
 }
 
 /* Asks for up to `most` of the processes in the first `high` places, and takes the place of the first dead one. */

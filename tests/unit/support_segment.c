@@ -1,17 +1,21 @@
 /*
- * support_segment.c - state folders and children.
+ * support_segment.c - state folders, files that are wrong, and children.
  */
 #define _GNU_SOURCE
 #include "support_segment.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#include "segment/layout.h"
 
 #define CHILD_SECONDS_MAX 60
 
@@ -68,6 +72,103 @@ int state_teardown(void **state)
     int removed = rmdir(made->parent);
     free(made);
     return removed;
+}
+
+struct stat status_of(const char *path)
+{
+    struct stat status;
+    assert_int_equal(lstat(path, &status), 0);
+    return status;
+}
+
+void make_folder(const char *folder, mode_t mode)
+{
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chmod(folder, mode), 0);
+}
+
+void assert_says(const struct segment_error *error, const char *part)
+{
+    if (!strstr(error->text, part))
+        fail_msg("\"%s\" does not say \"%s\"", error->text, part);
+    assert_null(strchr(error->text, '\n'));
+}
+
+void assert_refused(struct state *place, const char *part)
+{
+    assert_false(state_attach(place));
+    assert_null(place->segment.map);
+    assert_says(&place->error, part);
+}
+
+void assert_replaced(struct state *place, const char *why)
+{
+    struct stat before = status_of(place->path);
+    assert_true(state_attach(place));
+    assert_says(&place->error, place->path);
+    assert_says(&place->error, "replaced");
+    assert_says(&place->error, why);
+    struct stat after = status_of(place->path);
+    assert_int_not_equal(before.st_ino, after.st_ino);
+    assert_int_equal(after.st_size, sizeof(struct segment_layout));
+    assert_int_equal(after.st_mode, S_IFREG | 0600);
+    assert_int_equal(after.st_nlink, 1);
+    assert_int_equal(place->segment.inode, after.st_ino);
+    assert_int_equal(atomic_load(&place->segment.map->events_head), 0);
+    assert_true(state_attach(place));
+    assert_string_equal(place->error.text, "");
+    assert_int_equal(place->segment.inode, after.st_ino);
+}
+
+unsigned int count_files(const char *folder)
+{
+    unsigned int count = 0;
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(entries);
+    return count;
+}
+
+void change_file(struct state *place, size_t offset, const void *bytes, size_t count)
+{
+    int fd = open(place->path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, count, (off_t)offset), count);
+    close(fd);
+}
+
+void make_short(struct state *place)
+{
+    assert_int_equal(truncate(place->path, (off_t)sizeof(struct segment_layout) - 1), 0);
+}
+
+void make_foreign(struct state *place)
+{
+    change_file(place, offsetof(struct segment_layout, magic), "#!/bin/sh", 8);
+}
+
+void make_other_boot(struct state *place)
+{
+    change_file(place, offsetof(struct segment_layout, boot_id), "01234567-89ab-cdef-0123-456789abcdef", 37);
+}
+
+void make_linked(struct state *place)
+{
+    char other[PATH_MAX + 8];
+    snprintf(other, sizeof other, "%s/other", place->parent);
+    unlink(other);
+    assert_int_equal(link(place->path, other), 0);
+}
+
+void leave_file(struct state *place, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", place->folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
 }
 
 static void begin_child(pid_t parent)
@@ -138,4 +239,12 @@ unsigned int open_descriptors(void)
         count++;
     closedir(entries);
     return count;
+}
+
+bool may_unshare(int spaces)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(unshare(spaces) == 0 ? 0 : 1);
+    return child > 0 && child_end(child) == 0;
 }

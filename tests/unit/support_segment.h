@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -24,8 +25,8 @@
 #define STATE_OTHER_USER 65534u
 
 struct state {
-    char parent[64];  /* made by the fixture */
-    char folder[80];  /* in it; not made yet */
+    char parent[64];     /* made by the fixture */
+    char folder[80];     /* in it; not made yet */
     char path[PATH_MAX]; /* of the segment of STATE_IDENTITY */
     struct segment segment;
     struct segment_error error;
@@ -39,6 +40,27 @@ int state_setup_attached(void **state);
 
 /* Attaches the fixture's segment; what it says is in its error. */
 bool state_attach(struct state *state);
+
+struct stat status_of(const char *path);
+void make_folder(const char *folder, mode_t mode);
+/* Leaves an empty file in the state folder. */
+void leave_file(struct state *place, const char *name);
+unsigned int count_files(const char *folder);
+
+/* Changes some bytes of the segment's file. */
+void change_file(struct state *place, size_t offset, const void *bytes, size_t count);
+/* Makes it too short, no segment, one of another boot, or one with two names. */
+void make_short(struct state *place);
+void make_foreign(struct state *place);
+void make_other_boot(struct state *place);
+void make_linked(struct state *place);
+
+/* The text has that part, and is one line. */
+void assert_says(const struct segment_error *error, const char *part);
+/* Attaching fails, and says that. */
+void assert_refused(struct state *place, const char *part);
+/* The first attach replaces, and says why; the second finds the same fresh file, and says nothing. */
+void assert_replaced(struct state *place, const char *why);
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -58,6 +80,9 @@ int child_run(void (*live)(void *context), void *context);
 pid_t child_hang(void (*live)(void *context), void *context);
 /* kill -9, and waits for its end. */
 void child_kill(pid_t child);
+
+/* Whether this process may make name spaces of these kinds (CLONE_NEW...). */
+bool may_unshare(int spaces);
 
 /* How many descriptors this process has open. */
 unsigned int open_descriptors(void);

@@ -220,7 +220,8 @@ static void a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun(void **s
 {
     (void)state;
     struct event event = event_of(EVENT_OPEN);
-    size_t needed = event_json(&event, buffer, sizeof buffer) + 1, line_needed = event_line(&event, buffer, sizeof buffer) + 1;
+    size_t needed = event_json(&event, buffer, sizeof buffer) + 1,
+           line_needed = event_line(&event, buffer, sizeof buffer) + 1;
     for (size_t size = 0; size < needed + 2; size++) {
         memset(buffer, '#', sizeof buffer);
         assert_int_equal(event_json(&event, buffer, size), size < needed ? 0 : needed - 1);

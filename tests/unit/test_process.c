@@ -405,14 +405,6 @@ static void a_corrupt_table_is_harmless(void **state)
 
 /* --- other name spaces, and no /proc: as root only ---------------------------------------------------------------- */
 
-static bool may_unshare(int spaces)
-{
-    pid_t child = fork();
-    if (child == 0)
-        _exit(unshare(spaces) == 0 ? 0 : 1);
-    return child > 0 && child_end(child) == 0;
-}
-
 static void join_in_another_space(void *context)
 {
     CHECK(unshare(CLONE_NEWPID) == 0);

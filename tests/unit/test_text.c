@@ -124,7 +124,8 @@ static void json_keeps_well_formed_characters(void **state)
     (void)state;
     assert_string_equal(json("gr\xc3\xbc\xc3\x9f"), "\"gr\xc3\xbc\xc3\x9f\"");
     /* The first and last of each length, and the neighbours of the surrogates. */
-    const char *all = "\xc2\xa0\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+    const char *all =
+        "\xc2\xa0\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
     char quoted[64];
     snprintf(quoted, sizeof quoted, "\"%s\"", all);
     assert_string_equal(json(all), quoted);

@@ -1,0 +1,133 @@
+/*
+ * test_segment_bytes.c - what stands in a mapped segment: shared by programs of other word size, or spoiled.
+ */
+#define _GNU_SOURCE
+#include "support_segment.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "segment/calls.h"
+#include "segment/circuits.h"
+#include "segment/journal.h"
+#include "segment/layout.h"
+#include "segment/process.h"
+
+/* --- 32 bit ------------------------------------------------------------------------------------------------------- */
+
+/* One program has one word size: other_word_size.c is the other. */
+static void programs_of_32_and_64_bit_share_a_segment(void **state)
+{
+    struct state *place = *state;
+    char program[128], command[1024];
+    struct event event = {.type = EVENT_OPEN, .mono_ns = UINT64_C(543210987654321), .program = "first"};
+    snprintf(program, sizeof program, "%s/other", place->parent);
+    snprintf(command, sizeof command, "echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o %s 2>/dev/null",
+             program);
+    if (sizeof(void *) != 8 || access("tests/unit/other_word_size.c", R_OK) != 0 || system(command) != 0) {
+        print_message("    no compiler for 32 bit here, or no sources\n");
+        skip();
+    }
+    snprintf(
+        command, sizeof command,
+        "cd src/segment && gcc -m32 -std=gnu11 -Wno-psabi -I.. ../../tests/unit/other_word_size.c segment.c file.c "
+        "folder.c process.c life.c journal.c clock.c text.c -o %s",
+        program);
+    assert_int_equal(system(command), 0);
+    journal_append(&place->segment, &event);
+    uint32_t holder = process_join(&place->segment, "first", UINT64_C(0x123456789abcdef));
+    snprintf(command, sizeof command, "%s %s %s", program, place->folder, STATE_IDENTITY);
+    assert_int_equal(system(command), 0);
+    assert_true(journal_read(&place->segment, 1, &event));
+    assert_int_equal(event.type, EVENT_FAILURE);
+    assert_int_equal(event.mono_ns, UINT64_C(123456789012345));
+    assert_int_equal(event.pid, 42);
+    assert_true(process_alive(&place->segment, holder));
+    assert_false(process_alive(&place->segment, 2 << 20 | 1));
+}
+
+/* --- any bytes ---------------------------------------------------------------------------------------------------- */
+
+static bool look_and_go_on(const char *path, void *context)
+{
+    (void)path;
+    (void)context;
+    return true;
+}
+
+/* Calls all that may be called on a segment. */
+static void use_all(struct state *place)
+{
+    static char line[EVENT_JSON_MAX];
+    struct segment *segment = &place->segment;
+    struct event event = {.type = EVENT_FAILURE, .program = "one"};
+    struct process_view view;
+    struct circuit_texts texts;
+    assert_true(strlen(segment_identity(segment)) < SEGMENT_IDENTITY_MAX);
+    segment_is_current(segment);
+    segment_list(place->folder, look_and_go_on, NULL);
+    journal_append(segment, &event);
+    uint64_t oldest = journal_oldest(segment), head = journal_head(segment);
+    assert_true(head - oldest <= SEGMENT_EVENTS);
+    for (uint64_t number = oldest; number != head; number++) {
+        if (journal_read(segment, number, &event)) {
+            assert_true(event_json(&event, line, sizeof line) > 0);
+            assert_true(event_line(&event, line, sizeof line) > 0);
+        }
+    }
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &view);)
+        assert_true(strlen(view.program) < sizeof view.program);
+    uint32_t holder = process_join(segment, "one", 1);
+    process_describe(segment, holder, &view);
+    process_alive(segment, holder);
+    process_leave(segment, holder);
+    for (uint32_t cursor = 0, index; (index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE;) {
+        assert_true(strlen(texts.target) < sizeof texts.target);
+        assert_true(strlen(texts.destination) < sizeof texts.destination);
+        assert_non_null(circuits_at(segment, index));
+        if (circuits_last_failure(segment, index, &event))
+            assert_true(event_line(&event, line, sizeof line) > 0);
+        if (circuits_last_transition(segment, index, &event))
+            assert_true(event_line(&event, line, sizeof line) > 0);
+    }
+    assert_null(circuits_at(segment, SEGMENT_CIRCUITS));
+    uint32_t index = circuits_find(segment, "target", "127.0.0.1:1", 5);
+    if (index != CIRCUIT_INDEX_NONE)
+        calls_in_flight(segment, index);
+}
+
+static void any_bytes_in_a_mapped_segment_are_harmless(void **state)
+{
+    struct state *place = *state;
+    static struct segment_layout copy;
+    unsigned char *bytes = (unsigned char *)place->segment.map;
+    /* A segment in use, so that there is something to spoil. */
+    use_all(place);
+    use_all(place);
+    process_join(&place->segment, "stays", 1);
+    memcpy(&copy, place->segment.map, sizeof copy);
+    srandom(11);
+    for (unsigned int round = 0; round < 60; round++) {
+        memcpy(place->segment.map, &copy, sizeof copy);
+        /* From a few wrong bytes to nothing but wrong bytes; and the extreme values. */
+        if (round < 40) {
+            for (unsigned long spoiled = 0; spoiled < 8ul << (round / 2); spoiled++)
+                bytes[(size_t)random() % sizeof copy] = (unsigned char)random();
+        } else {
+            memset(bytes + (round % 2 ? 192 : 0), round < 50 ? 0xff : 0x7f + (int)round % 3, sizeof copy - 192);
+        }
+        use_all(place);
+    }
+}
+
+#define ATTACHED(name) cmocka_unit_test_setup_teardown(name, state_setup_attached, state_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ATTACHED(programs_of_32_and_64_bit_share_a_segment),
+        ATTACHED(any_bytes_in_a_mapped_segment_are_harmless),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
