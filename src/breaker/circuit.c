@@ -147,7 +147,7 @@ static enum step claim_probe(struct visit *visit, struct ticket *ticket)
     int slot = lease_claim(visit->circuit, visit->caller, visit->word.leases, visit->now_ns,
                            visit->settings->probe_timeout_ns, &token);
 
-    if (slot == LEASE_NONE) /* eight others are between their claim and their CAS: one of them will probe */
+    if (slot == LEASE_NONE) /* all slots stand, or others are between their claim and their CAS: one of them will probe */
         return REFUSED;
 
     struct word next = with_leases(visit->word, visit->word.leases | 1u << slot);
@@ -187,24 +187,15 @@ static enum step join_probe(struct visit *visit, struct ticket *ticket)
     if (slot == LEASE_NONE)
         return PASSED;
     /*
-     * The word is looked at after joining: if the lease stands in it, whoever ends the lease does so after the join
-     * and with it in sight. Other leases may have come and gone.
+     * The word is looked at after joining: if the lease still stands in it, whoever ends the lease does so after the
+     * join. Other leases may have come and gone; the generation lasts as long as the lease.
      */
-    uint64_t generation = visit->word.generation;
     look(visit);
-    if (visit->word.state != CIRCUIT_HALF_OPEN || visit->word.generation != generation ||
-        lease_find(visit->circuit, visit->word.leases & 1u << slot, token) != slot)
+    if (lease_find(visit->circuit, visit->word.leases & 1u << slot, token) != slot)
         return LOOK_AGAIN;
-    enum step step = take_ticket(ticket, visit, generation, token);
+    enum step step = take_ticket(ticket, visit, visit->word.generation, token);
     ticket->joined = true;
     return step;
-}
-
-static uint32_t probes_allowed(const struct settings *settings)
-{
-    if (settings->half_open_max_calls == 0) /* or no probe could ever close the circuit */
-        return 1;
-    return settings->half_open_max_calls < CIRCUIT_LEASES ? settings->half_open_max_calls : CIRCUIT_LEASES;
 }
 
 static enum step admit_half_open(struct visit *visit, struct ticket *ticket)
@@ -215,7 +206,9 @@ static enum step admit_half_open(struct visit *visit, struct ticket *ticket)
     enum step joined = join_probe(visit, ticket);
     if (joined != PASSED)
         return joined;
-    if ((uint32_t)__builtin_popcount(visit->word.leases) >= probes_allowed(visit->settings))
+    /* One is always allowed, or no probe could ever close the circuit; more than there are slots find none. */
+    uint32_t in_flight = (uint32_t)__builtin_popcount(visit->word.leases);
+    if (in_flight != 0 && in_flight >= visit->settings->half_open_max_calls)
         return REFUSED;
     return claim_probe(visit, ticket);
 }

@@ -17,7 +17,7 @@ static bool is_alive(uint32_t holder, void *context)
 
     bench->asked++;
     bench->asked_holder = holder;
-    return holder != bench->dead_holder;
+    return bench->dead_holder == 0 || holder != bench->dead_holder;
 }
 
 int breaker_setup(void **state)

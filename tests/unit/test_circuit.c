@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void fresh_circuit_is_closed_and_passes(void **state)
 {
@@ -212,17 +214,51 @@ static void each_opening_gives_another_generation(void **state)
     assert_int_equal(bench->transitions, 150);
 }
 
-static void a_healthy_call_writes_nothing_but_its_counters(void **state)
+/*
+ * A circuit of which all but the counters lies on a page of its own, so that the page can be made read-only: whoever
+ * writes there, if only the value that is there already, is killed by SIGSEGV.
+ */
+static struct circuit *circuit_on_pages(unsigned char **pages, size_t *page_size)
+{
+    *page_size = (size_t)sysconf(_SC_PAGESIZE);
+    *pages = mmap(NULL, *page_size + sizeof(struct circuit), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(*pages != MAP_FAILED);
+    return (struct circuit *)(void *)(*pages + *page_size - offsetof(struct circuit, counters));
+}
+
+static void healthy_calls_and_refusals_write_nothing_but_their_counters(void **state)
 {
     struct breaker_bench *bench = *state;
-    unsigned char before[offsetof(struct circuit, counters)];
+    struct circuit *own = bench->circuit;
+    unsigned char *pages;
+    size_t page_size;
 
+    bench->circuit = circuit_on_pages(&pages, &page_size);
     bench->caller.address = circuit_address_index(bench->circuit, 99);
-    memcpy(before, bench->circuit, sizeof before);
-    for (int i = 0; i < 100; i++)
+    assert_int_equal(mprotect(pages, page_size, PROT_READ), 0);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(circuit_address_index(bench->circuit, 99), bench->caller.address);
         breaker_call(bench, breaker_success);
-    assert_memory_equal(before, bench->circuit, sizeof before);
+        circuit_address_answered(bench->circuit, bench->caller.address);
+        breaker_call(bench, breaker_neutral);
+    }
     assert_int_equal(bench->transitions, 0);
+
+    assert_int_equal(mprotect(pages, page_size, PROT_READ | PROT_WRITE), 0);
+    breaker_open(bench);
+    assert_int_equal(mprotect(pages, page_size, PROT_READ), 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
+    assert_int_equal(mprotect(pages, page_size, PROT_READ | PROT_WRITE), 0);
+    breaker_probe(bench);
+    assert_int_equal(mprotect(pages, page_size, PROT_READ), 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(breaker_admit_as(bench, BREAKER_HOLDER + 1, ADDRESS_NONE, 0), ADMIT_REFUSED_HALF_OPEN);
+    assert_int_equal(bench->transitions, 2);
+
+    memcpy(own, bench->circuit, sizeof *own); /* for the bench's last account */
+    bench->circuit = own;
+    assert_int_equal(munmap(pages, page_size + sizeof *own), 0);
 }
 
 static void observing_changes_nothing_and_shows_a_probe_that_is_due(void **state)
@@ -335,6 +371,8 @@ static void counters_sum_their_shards_and_ignore_what_is_no_counter(void **state
         counters_add(counters, shard, COUNT_SLOW);
     counters_add(counters, UINT32_MAX, COUNT_SLOW);
     assert_int_equal(counters_sum(counters, COUNT_SLOW), 3 * COUNTER_SHARDS + 1);
+    for (unsigned int shard = 0; shard < COUNTER_SHARDS - 1; shard++)
+        assert_int_equal(atomic_load(&counters->shard[shard][COUNT_SLOW]), 3);
     counters_add(counters, 0, COUNTERS);
     counters_add(counters, COUNTER_SHARDS - 1, UINT32_MAX);
     assert_int_equal(counters_sum(counters, COUNTERS), 0);
@@ -418,7 +456,7 @@ int main(void)
         breaker_test(refusals_are_no_outcomes),
         breaker_test(outcomes_of_calls_from_before_the_opening_are_late),
         breaker_test(each_opening_gives_another_generation),
-        breaker_test(a_healthy_call_writes_nothing_but_its_counters),
+        breaker_test(healthy_calls_and_refusals_write_nothing_but_their_counters),
         breaker_test(observing_changes_nothing_and_shows_a_probe_that_is_due),
         breaker_test(a_clock_that_passes_2_to_the_57_keeps_every_pause),
         breaker_test(a_caller_whose_clock_reading_is_older_than_the_opening_is_refused),

@@ -286,15 +286,31 @@ static void a_straggler_cannot_write_into_a_later_lease(void **state)
 static void nobody_joins_a_probe_that_is_decided(void **state)
 {
     struct breaker_bench *bench = *state;
-    struct ticket first = probe_first(bench, MASK_A);
+    struct ticket first = probe_first(bench, MASK_ABC);
+    struct ticket second = join(bench, B, MASK_ABC);
+    int slot = lease_find(bench->circuit, 0xff, first.token);
+    struct caller caller = {.holder = BREAKER_HOLDER, .address = C};
+    uint64_t token;
+
+    /* between the last attempt's end and the CAS that gives the permit back */
+    assert_int_equal(breaker_settle(bench, first, breaker_failure), SETTLED_COUNTED);
+    assert_int_equal(lease_attempt_returned(bench->circuit, slot, second.token, B), LEASE_DECIDED);
+    assert_int_equal(lease_join(bench->circuit, 0xff, &caller, &token), LEASE_NONE);
+    assert_int_equal(breaker_admit_as(bench, BREAKER_HOLDER, C, MASK_ABC), ADMIT_REFUSED_HALF_OPEN);
+    assert_int_equal(bench->transitions, 2);
+}
+
+static void nobody_joins_a_lease_whose_attempts_are_another_ones(void **state)
+{
+    struct breaker_bench *bench = *state;
+    struct ticket first = probe_first(bench, MASK_AB);
     int slot = lease_find(bench->circuit, 0xff, first.token);
     struct caller caller = {.holder = BREAKER_HOLDER, .address = B};
     uint64_t token;
 
-    /* between the last attempt's end and the CAS that gives the permit back */
-    assert_int_equal(lease_attempt_returned(bench->circuit, slot, first.token, A), LEASE_DECIDED);
+    /* the slot was claimed anew by the same process, and is not filled yet */
+    atomic_store(&bench->circuit->leases[slot].token, first.token + 1);
     assert_int_equal(lease_join(bench->circuit, 0xff, &caller, &token), LEASE_NONE);
-    assert_int_equal(breaker_admit_as(bench, BREAKER_HOLDER, B, MASK_AB), ADMIT_REFUSED_HALF_OPEN);
     assert_int_equal(bench->transitions, 2);
 }
 
@@ -320,6 +336,7 @@ int main(void)
         breaker_test(a_dead_holder_takes_its_joined_attempts_with_it),
         breaker_test(a_straggler_cannot_write_into_a_later_lease),
         breaker_test(nobody_joins_a_probe_that_is_decided),
+        breaker_test(nobody_joins_a_lease_whose_attempts_are_another_ones),
     };
 
     return cmocka_run_group_tests_name("probes over several addresses", tests, NULL, NULL);

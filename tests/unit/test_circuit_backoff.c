@@ -100,12 +100,15 @@ static void absurd_settings_saturate(void **state)
         assert_true(plain <= BACKOFF_PAUSE_MAX_NS);
         assert_true(pause >= plain && pause <= BACKOFF_PAUSE_MAX_NS);
     }
+    assert_int_equal(circuit_pause_ns(settings, 2), BACKOFF_PAUSE_MAX_NS);
     assert_int_equal(circuit_pause_ns(settings, 31), BACKOFF_PAUSE_MAX_NS);
     settings->reset_timeout_ns = UINT64_MAX;
     assert_int_equal(circuit_pause_ns(settings, 0), BACKOFF_PAUSE_MAX_NS);
     /* the longest pause of all is still one: nobody passes before its end */
     settings->jitter_permille = 0;
     breaker_open(bench);
+    assert_int_equal(breaker_view(bench).retry_in_ns, BACKOFF_PAUSE_MAX_NS);
+    assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
     bench->now_ns += BACKOFF_PAUSE_MAX_NS - 1;
     assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
     bench->now_ns += 1;

@@ -46,6 +46,8 @@ static void a_permit_count_out_of_range_means_the_nearest_that_works(void **stat
     breaker_open(bench);
     breaker_probe(bench);
     assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_HALF_OPEN);
+    assert_int_equal(breaker_settle(bench, bench->ticket, breaker_neutral), SETTLED_COUNTED);
+    assert_int_equal(breaker_admit(bench), ADMIT_PROBE);
     bench->settings.half_open_max_calls = UINT32_MAX;
     for (uint32_t i = 1; i < CIRCUIT_LEASES; i++)
         assert_int_equal(breaker_admit(bench), ADMIT_PROBE);
@@ -474,6 +476,79 @@ static void a_standing_lease_without_a_token_is_freed(void **state)
     assert_int_equal(bench->transitions, 2);
 }
 
+static void a_half_open_word_does_not_come_back_while_its_leases_do(void **state)
+{
+    struct breaker_bench *bench = *state;
+    uint64_t seen[200];
+
+    /* a thread that was held up must not take a later word for the one it saw */
+    breaker_open(bench);
+    breaker_probe(bench);
+    for (int i = 0; i < 200; i += 2) {
+        seen[i] = atomic_load(&bench->circuit->word);
+        assert_int_equal(breaker_settle(bench, bench->ticket, breaker_neutral), SETTLED_COUNTED);
+        seen[i + 1] = atomic_load(&bench->circuit->word);
+        assert_int_equal(breaker_admit(bench), ADMIT_PROBE);
+        for (int before = 0; before < i; before++)
+            assert_true(seen[before] != seen[i] && seen[before] != seen[i + 1]);
+    }
+    assert_int_equal(bench->transitions, 2);
+}
+
+/* What another process does at the very moment when somebody's life is asked for. */
+struct meanwhile {
+    struct breaker_bench *bench;
+    struct ticket ticket;
+    struct outcome outcome;
+    bool answer;
+    unsigned int asked;
+};
+
+static bool settle_meanwhile(uint32_t holder, void *context)
+{
+    struct meanwhile *meanwhile = context;
+    struct breaker_bench *bench = meanwhile->bench;
+
+    (void)holder;
+    if (meanwhile->asked++ == 0)
+        assert_int_equal(breaker_settle(bench, meanwhile->ticket, meanwhile->outcome), SETTLED_COUNTED);
+    return meanwhile->answer;
+}
+
+static void what_happens_while_a_holder_is_asked_about_is_seen(void **state)
+{
+    static const struct {
+        const struct outcome *outcome;
+        enum admission expected;
+    } cases[] = {{&breaker_success, ADMIT_PASS}, {&breaker_failure, ADMIT_REFUSED_OPEN}, {&breaker_neutral, ADMIT_PROBE}};
+    struct breaker_bench *bench = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        breaker_open(bench);
+        breaker_probe(bench);
+        struct meanwhile meanwhile = {.bench = bench, .ticket = bench->ticket, .outcome = *cases[i].outcome};
+        struct caller caller = {.holder = 8, .address = ADDRESS_NONE, .alive = settle_meanwhile, .context = &meanwhile};
+        struct transitions transitions;
+        struct ticket ticket;
+
+        /* the holder's outcome came, and then it died */
+        assert_int_equal(circuit_admit(bench->circuit, &bench->settings, &caller, bench->now_ns, &ticket, &transitions),
+                         cases[i].expected);
+        assert_int_equal(transitions.count, 0);
+        assert_int_equal(meanwhile.asked, 1);
+        if (cases[i].expected == ADMIT_REFUSED_OPEN) {
+            bench->refused++;
+            breaker_probe(bench);
+            ticket = bench->ticket;
+        } else {
+            bench->admitted++;
+        }
+        assert_int_equal(breaker_settle(bench, ticket, breaker_success), SETTLED_COUNTED);
+        assert_int_equal(bench->state, CIRCUIT_CLOSED);
+    }
+    assert_int_equal(bench->transitions, 3 + 5 + 3);
+}
+
 static void no_slot_is_left_claimed_behind_any_ending(void **state)
 {
     struct breaker_bench *bench = *state;
@@ -529,6 +604,8 @@ int main(void)
         breaker_test(slots_that_dead_processes_left_claimed_are_taken_back),
         breaker_test(slots_that_a_living_process_left_behind_are_taken_back_after_their_deadline),
         breaker_test(a_standing_lease_without_a_token_is_freed),
+        breaker_test(a_half_open_word_does_not_come_back_while_its_leases_do),
+        breaker_test(what_happens_while_a_holder_is_asked_about_is_seen),
         breaker_test(no_slot_is_left_claimed_behind_any_ending),
     };
 
