@@ -1,8 +1,10 @@
 """The command line as its users type it: words and options, what programs are given, what is shown, and how it ends."""
+import errno
 import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import stat
@@ -156,6 +158,9 @@ class Environment(CommandLine):
     def test_the_library_goes_before_other_preloads_and_only_once(self):
         other = self.program("other.so", "-shared", "-fPIC")
         copy = shutil.copy(LIBRARY, self.sandbox.folder)
+        foreign = self.program("notlibsockfuse.so", "-shared", "-fPIC")
+        found = self.given("-t", "127.0.0.1:1", env={"LD_PRELOAD": foreign})
+        self.assertEqual(found["LD_PRELOAD"], f"{LIBRARY}:{foreign}")
         for before in (other, f"{other}:{LIBRARY}", f"{LIBRARY} {other}", f":{other}: ", f"{other}:{copy}"):
             found = self.given("-t", "127.0.0.1:1", command=("env", "-0"), env={"LD_PRELOAD": before})
             self.assertEqual(found["LD_PRELOAD"], f"{LIBRARY}:{other}", before)
@@ -253,6 +258,12 @@ class Refusals(CommandLine):
     def test_circuits_of_the_process_alone_need_no_state_folder(self):
         result = self.sockfuse("run", "-t", "127.0.0.1:1", "-o", "scope=process", "echo", "started",
                                env={"SOCKFUSE_STATE": "/proc/none"})
+        self.assertEqual(result.output, ("started\n", "", 0))
+
+    def test_a_log_may_be_a_pipe_that_nobody_reads_yet(self):
+        pipe = os.path.join(self.sandbox.folder, "pipe")
+        os.mkfifo(pipe)
+        result = self.sockfuse("run", "-t", "127.0.0.1:1", "--log", pipe, "echo", "started", timeout=10)
         self.assertEqual(result.output, ("started\n", "", 0))
 
     def test_a_log_that_can_not_be_written(self):
@@ -510,6 +521,9 @@ circuit = address
         self.calls(server)
         self.sandbox.clock.advance_seconds(2.5)
         self.assertEqual(self.sandbox.circuit(server)["retry_in_ms"], 7500)
+        self.sandbox.clock.advance(1)
+        self.assertEqual(self.sandbox.circuit(server)["retry_in_ms"], 7500, "rounded up: never over before it is over")
+        self.sandbox.clock.advance(-1)
         _, ((cells, line),), _ = self.rows("-p", self.sandbox.policy_path)
         self.assertEqual((cells[1], cells[3]), ("open", "7.5s"))
         self.assertRegex(line, r"refused, 2\.5s ago$")
@@ -616,6 +630,20 @@ circuit = address
         self.assertEqual(self.sandbox.status()[0]["processes"], [])
         self.assertIn("No process is attached", self.sockfuse("status").stdout)
 
+    @staticmethod
+    def read_terminal(leader):
+        """All that was printed to a terminal: it comes piecemeal, and ends with EIO."""
+        shown = b""
+        try:
+            while more := os.read(leader, 65536):
+                shown += more
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        finally:
+            os.close(leader)
+        return shown.decode()
+
     def test_colour_is_for_terminals_only_and_never_with_no_color(self):
         server = self.closed_port()
         self.sandbox.guard(server, failure_threshold=1)
@@ -626,8 +654,7 @@ circuit = address
             process = self.sandbox.popen([SOCKFUSE, "status"], "command", env, stdout=follower)
             os.close(follower)
             process.wait(30)
-            shown = os.read(leader, 65536).decode()
-            os.close(leader)
+            shown = self.read_terminal(leader)
             self.assertIn(server.destination, shown)
             self.assertEqual("\x1b[" in shown, coloured, env)
         self.assertNotIn("\x1b", self.sockfuse("status", env={"TERM": "xterm"}).stdout)
@@ -702,23 +729,31 @@ class Events(CommandLine):
     def follow(self, *words, **keywords):
         keywords.setdefault("stdout", subprocess.PIPE)
         return self.sandbox.popen([SOCKFUSE, "events", "-f", "--json", *words], "command", stderr=subprocess.PIPE,
-                                  **keywords)
+                                  bufsize=0, **keywords)
+
+    def line(self, stream):
+        """The next line of what a follower says; it must come in time."""
+        self.assertTrue(select.select([stream], [], [], 30)[0], "nothing came")
+        return stream.readline()
+
+    def next_event(self, follower):
+        return json.loads(self.line(follower.stdout))["event"]
 
     def test_following_may_begin_before_the_first_program_starts(self):
         self.start()
         follower = self.follow()
         time.sleep(0.2)
         self.call()
-        self.assertEqual(json.loads(follower.stdout.readline())["event"], "failure")
+        self.assertEqual(self.next_event(follower), "failure")
 
     def test_following_goes_on_when_the_segment_is_made_anew(self):
         self.start()
         self.call()
         follower = self.follow()
-        self.assertEqual(json.loads(follower.stdout.readline())["event"], "failure")
+        self.assertEqual(self.next_event(follower), "failure")
         shutil.rmtree(self.sandbox.state)
         self.call(2)
-        self.assertEqual([json.loads(follower.stdout.readline())["event"] for _ in range(3)],
+        self.assertEqual([self.next_event(follower) for _ in range(3)],
                          ["failure", "failure", "open"])
 
     def test_following_tells_each_event_once(self):
@@ -752,7 +787,7 @@ class Events(CommandLine):
                           self.server.port])
         follower.send_signal(signal.SIGCONT)
         policy = re.escape(os.path.realpath(self.sandbox.policy_path))
-        lost = re.fullmatch(rf"sockfuse: (\d+) events of {policy} .*lost\n", follower.stderr.readline().decode())
+        lost = re.fullmatch(rf"sockfuse: (\d+) events of {policy} .*lost\n", self.line(follower.stderr).decode())
         self.assertGreater(int(lost.group(1)), 0)
         self.assertTrue(eventually(lambda: told() == 1 + many - int(lost.group(1))), (told(), lost.group()))
 
@@ -760,7 +795,7 @@ class Events(CommandLine):
         self.start()
         self.call()
         follower = self.follow()
-        follower.stdout.readline()
+        self.next_event(follower)
         follower.stdout.close()
         self.assertIsNotNone(eventually(lambda: follower.poll() is not None, 10))
         self.assertEqual(follower.stderr.read(), b"")
