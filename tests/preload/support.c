@@ -18,6 +18,11 @@
 
 const char stage_policy[] = "[defaults]\n"
                             "failure_threshold = 1000\n"
+                            "[touchy]\n"
+                            "match = 127.0.0.4:* unix:*/touchy-*\n"
+                            "failure_threshold = 1\n"
+                            "reset_timeout = 1h\n"
+                            "reset_timeout_max = 1h\n"
                             "[quick]\n"
                             "match = 127.0.0.1:* [::1]:* unix:* 10.9.0.0/16:*\n"
                             "abandon_after = 50ms\n"
@@ -27,12 +32,7 @@ const char stage_policy[] = "[defaults]\n"
                             "[one-way]\n"
                             "match = 127.0.0.3:*\n"
                             "success = connect\n"
-                            "abandon_after = 50ms\n"
-                            "[touchy]\n"
-                            "match = 127.0.0.4:* unix:*/touchy-*\n"
-                            "failure_threshold = 1\n"
-                            "reset_timeout = 1h\n"
-                            "reset_timeout_max = 1h\n";
+                            "abandon_after = 50ms\n";
 
 struct bare bare;
 static char program[PATH_MAX], library[PATH_MAX];
