@@ -24,6 +24,8 @@ struct http_reader {
 };
 _Static_assert(sizeof(struct http_reader) <= 32, "a few bytes of state");
 
+#define HTTP_SWITCHING_PROTOCOLS 101u
+
 enum http_progress {
     HTTP_MORE,  /* not decided yet: more bytes are needed */
     HTTP_NONE,  /* this is no HTTP/1.x answer: final */
@@ -41,6 +43,9 @@ struct http_head {
  * end for Retry-After. After a final result the reader says the same for ever. Bytes beyond what decides are not looked at.
  */
 enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head);
+
+/* Whether a byte of the final answer has been read: interim answers alone are none. */
+bool http_has_begun(const struct http_reader *reader);
 
 /* What is known when the answer breaks off: a status line that was read to its end counts, else HTTP_NONE. */
 enum http_progress http_break(const struct http_reader *reader, struct http_head *head);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "breaker/outcome.h"
 #include "preload/descriptors.h"
@@ -42,12 +43,23 @@ void connection_returned(const struct attempt_ticket *ticket, int result, int er
  */
 int connection_sending(descriptor entry, int fd);
 
+/* What a receive was asked for, and where the bytes are. */
+struct received {
+    const struct iovec *vector; /* NULL: the bytes are not in the program's memory (splice, MSG_TRUNC) */
+    size_t count;               /* of parts of the vector */
+    size_t wanted;              /* bytes asked for: a read of none is no end of stream */
+    int flags;                  /* MSG_… */
+};
+
 /*
  * After a send or receive on a descriptor whose entry named a connection when the call began: `result` and `error` as the real
- * function left them. `wanted`: bytes asked for, so that a read of none is no end of stream.
+ * function left them. `first`: the first bytes that were sent (the kernel has read them, so they are readable), or NULL.
  */
-void connection_sent(descriptor entry, int fd, ssize_t result, int error, int flags);
-void connection_received(descriptor entry, int fd, ssize_t result, int error, size_t wanted, int flags);
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first);
+void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);
+/* Plaintext that went into, or came out of, a TLS session over that connection. */
+void connection_asked(descriptor entry, int fd, const void *bytes, size_t count);
+void connection_answered(descriptor entry, int fd, const void *bytes, size_t count);
 /* After getsockopt(SO_ERROR) gave `pending` (0: nothing). */
 void connection_error_read(descriptor entry, int fd, int pending);
 

@@ -3,9 +3,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <string.h>
 
 #include "preload/life.h"
 #include "preload/socket_state.h"
+#include "preload/tls.h"
 #include "segment/clock.h"
 
 /* The connection, if its number still stands for it after the real call. */
@@ -42,11 +44,22 @@ static uint32_t take_end(struct connection *connection)
     return atomic_fetch_and_explicit(&connection->flags, ~ends, memory_order_acq_rel) & ends;
 }
 
+/* Whether what is sent now is a request, which may begin a call; if we can tell. */
+static bool may_begin(const struct connection *connection)
+{
+    if (connection->call == CALL_NONE || !connection_has(connection, CONNECTION_CONNECTED) ||
+        connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_STREAM))
+        return false;
+    /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
+    if (connection_has(connection, CONNECTION_TLS))
+        return connection_has(connection, CONNECTION_TLS_SEEN) && tls_thread.session && tls_thread.doing == TLS_WRITE;
+    return true;
+}
+
 int connection_sending(descriptor entry, int fd)
 {
     struct connection *connection = still(entry, fd);
-    if (!connection || life_phase(connection) != PHASE_ANSWERED || !connection_has(connection, CONNECTION_CONNECTED) ||
-        connection_has(connection, CONNECTION_SHUT_WRITE) || connection->call == CALL_NONE)
+    if (!connection || life_phase(connection) != PHASE_ANSWERED || !may_begin(connection))
         return 0;
     uint32_t end = take_end(connection);
     if (!end)
@@ -66,17 +79,46 @@ int connection_sending(descriptor entry, int fd)
     }
     if (end & (uint32_t)CONNECTION_ANSWERED)
         connection_mark(connection, CONNECTION_REUSED);
-    atomic_fetch_and_explicit(&connection->flags, ~(uint32_t)CONNECTION_SENT, memory_order_relaxed);
+    connection_unmark(connection, CONNECTION_SENT);
+    connection_unmark(connection, CONNECTION_ANSWERING);
+    connection->http = (struct http_reader){0};
+    atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     return 0;
 }
 
-void connection_sent(descriptor entry, int fd, ssize_t result, int error, int flags)
+/* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
+static bool begins_http2(const void *bytes, size_t count)
 {
-    (void)flags;
+    static const char preface[] = "PRI * HTTP/2";
+    return count >= sizeof preface - 1 && !memcmp(bytes, preface, sizeof preface - 1);
+}
+
+/* What the bytes on the wire say of the protocol. */
+static void look_at_sent(struct connection *connection, const struct iovec *first, enum tls_doing doing)
+{
+    bool begins = !connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED);
+    if (!first || !first->iov_base)
+        return;
+    if (begins && begins_http2(first->iov_base, first->iov_len))
+        connection_mark(connection, CONNECTION_STREAM);
+    if (begins && tls_is_record(first->iov_base, first->iov_len, true))
+        connection_mark(connection, CONNECTION_TLS);
+    /* From within a TLS library, perhaps after STARTTLS. */
+    if (doing != TLS_NOTHING && tls_is_record(first->iov_base, first->iov_len, false)) {
+        connection_mark(connection, CONNECTION_TLS);
+        connection_mark(connection, CONNECTION_TLS_SEEN);
+    }
+}
+
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first)
+{
+    enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
     if (!connection)
         return;
+    if (result > 0)
+        look_at_sent(connection, first, doing);
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED)
         return;
@@ -99,10 +141,25 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, int fl
     life_requested(connection);
 }
 
-void connection_received(descriptor entry, int fd, ssize_t result, int error, size_t wanted, int flags)
+static void bytes_came(struct connection *connection, size_t bytes, const struct received *received, enum tls_doing doing)
 {
+    const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
+    life_connected(connection);
+    if (connection_has(connection, CONNECTION_TLS)) {
+        if (doing != TLS_NOTHING)
+            connection_mark(connection, CONNECTION_TLS_SEEN);
+        if (!connection_has(connection, CONNECTION_TLS_SEEN))
+            life_settle(connection, SEEN_BYTES, 0, false); /* its TLS is inside the program: the handshake is all we see */
+        return;
+    }
+    life_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
+}
+
+void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
+{
+    enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
-    if (!connection || (flags & MSG_ERRQUEUE))
+    if (!connection || (received->flags & MSG_ERRQUEUE))
         return;
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {
@@ -111,20 +168,38 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, si
         return;
     }
     if (result > 0) {
-        life_connected(connection);
-        life_settle(connection, SEEN_BYTES, 0, false);
+        bytes_came(connection, (size_t)result, received, doing);
     } else if (result == 0) {
-        if (wanted > 0)
+        if (received->wanted > 0)
             life_ended(connection, fd, SEEN_END, 0);
     } else if (error == EAGAIN || error == EWOULDBLOCK) {
         /* A blocking receive ends so when its SO_RCVTIMEO ran out. One that is shorter than abandon_after is a program's tick. */
         uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-        if (!(flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
+        if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
             clock_real_ns() - since >= connection->target->rules.abandon_after_ns)
             life_ended(connection, fd, SEEN_WAIT_ENDED, 0);
     } else if (is_from_peer(error)) {
         life_ended(connection, fd, SEEN_ERROR, error);
     }
+}
+
+void connection_asked(descriptor entry, int fd, const void *bytes, size_t count)
+{
+    struct connection *connection = still(entry, fd);
+    if (connection && !connection_has(connection, CONNECTION_REUSED) && begins_http2(bytes, count))
+        connection_mark(connection, CONNECTION_STREAM);
+}
+
+void connection_answered(descriptor entry, int fd, const void *bytes, size_t count)
+{
+    struct connection *connection = still(entry, fd);
+    struct iovec vector = {(void *)(uintptr_t)bytes, count};
+    if (!connection)
+        return;
+    if (life_phase(connection) == PHASE_ANSWERED)
+        life_came_late(connection, SEEN_BYTES, 0);
+    else
+        life_answer(connection, &vector, 1, count, false);
 }
 
 void connection_error_read(descriptor entry, int fd, int pending)

@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "breaker/http.h"
 #include "preload/held.h"
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
 #include "segment/clock.h"
 
+/* A program's last words before it closes (TLS close_notify, "quit") are no new request: the wait before them counts. */
+#define LAST_WORDS_NS (50 * NS_PER_MS)
 /* A shutdown of the sending side this long before the close was the end of the request, not of the program's patience. */
 #define HALF_CLOSE_NS (100 * NS_PER_MS)
 
@@ -63,6 +66,9 @@ void life_connected(struct connection *connection)
 void life_requested(struct connection *connection)
 {
     uint64_t now_ns = clock_real_ns();
+    uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
+        atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
     connection_mark(connection, CONNECTION_SENT);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     if (connection->target->response_timeout_ns && clock_is_replaced())
@@ -76,17 +82,35 @@ static uint64_t waited_ns(const struct connection *connection)
     uint64_t now = clock_real_ns();
     uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     uint64_t shut = atomic_load_explicit(&connection->shut_write_ns, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&connection->waited_before_ns, memory_order_relaxed);
+    if (before && now - since < LAST_WORDS_NS)
+        since = before;
     if (shut > since && now - shut > HALF_CLOSE_NS)
         since = shut;
     return now > since ? now - since : 0;
 }
 
-void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
+/* Seconds from now, as the answer says; a date that is past, or absurd, says nothing. */
+static uint64_t retry_after_ns(const struct http_head *head)
+{
+    uint64_t seconds = head->retry_after_s;
+    if (head->retry_after == RETRY_AFTER_NONE)
+        return 0;
+    if (head->retry_after == RETRY_AFTER_DATE) {
+        uint64_t now_s = clock_wall_ns() / NS_PER_S;
+        seconds = seconds > now_s ? seconds - now_s : 0;
+    }
+    return seconds < UINT32_MAX ? seconds * NS_PER_S : UINT32_MAX * NS_PER_S;
+}
+
+static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
     struct observation observation = {
         .seen = seen,
         .error = error,
         .at_once = at_once,
+        .http_status = head ? head->status : 0,
+        .retry_after_ns = head && connection->target->retry_after ? retry_after_ns(head) : 0,
         .answered_before = connection_has(connection, CONNECTION_REUSED),
         .own_end = connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
@@ -100,6 +124,50 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
         return;
     guard_settle(&connection->station->guard, connection->call, connection->target, life_shard(), &observation,
                  clock_circuit_ns());
+}
+
+void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
+{
+    settle(connection, seen, error, at_once, NULL);
+}
+
+void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)
+{
+    struct http_reader reader = connection->http;
+    struct http_head head;
+    enum http_progress progress = connection->target->http_read && vector ? HTTP_MORE : HTTP_NONE;
+    for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
+        size_t part = vector[i].iov_len < bytes ? vector[i].iov_len : bytes;
+        progress = http_read(&reader, vector[i].iov_base, part, &head);
+        bytes -= part;
+    }
+    if (!peeked)
+        connection->http = reader;
+    if (progress == HTTP_MORE) {
+        connection_mark(connection, CONNECTION_ANSWERING);
+        return;
+    }
+    if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS)
+        connection_mark(connection, CONNECTION_STREAM);
+    settle(connection, SEEN_BYTES, 0, false, progress == HTTP_KNOWN ? &head : NULL);
+}
+
+/* An answer that had begun breaks off: what was read of it counts. False: nothing but interim answers had come. */
+static bool settle_broken_answer(struct connection *connection)
+{
+    struct http_head head;
+    if (!connection_has(connection, CONNECTION_ANSWERING) || !http_has_begun(&connection->http))
+        return false;
+    bool known = http_break(&connection->http, &head) == HTTP_KNOWN;
+    settle(connection, SEEN_BYTES, 0, false, known ? &head : NULL);
+    return true;
+}
+
+/* Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS. */
+static bool data_is_answer(const struct connection *connection)
+{
+    return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
+           !connection_has(connection, CONNECTION_ANSWERING);
 }
 
 void life_came_late(struct connection *connection, enum seen seen, int error)
@@ -119,9 +187,10 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
     if (seen != SEEN_BYTES) {
         if (!is_same_socket(connection, fd))
             return;
+        if (settle_broken_answer(connection))
+            return;
         struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
-        /* On a connection that is used again, the kernel's count of data says nothing of this call. */
-        if (state.data_in && !connection_has(connection, CONNECTION_REUSED))
+        if (state.data_in && data_is_answer(connection))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)
             life_connected(connection);
@@ -152,7 +221,7 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
         life_came_late(connection, SEEN_GAVE_UP, 0);
         return;
     }
-    if (!is_same_socket(connection, fd))
+    if (!is_same_socket(connection, fd) || settle_broken_answer(connection))
         return;
     struct socket_state state = socket_state(fd, is_unix);
     enum seen seen = SEEN_GAVE_UP;
@@ -169,7 +238,9 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
         guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_ns());
     }
     enum phase phase = life_phase(connection);
-    if (connection_has(connection, CONNECTION_REUSED) ? socket_has_unread(fd) : state.data_in) {
+    bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
+                  socket_has_unread(fd);
+    if (unread || (state.data_in && data_is_answer(connection))) {
         seen = SEEN_BYTES;
     } else if (state.stage == SOCKET_DEAD) {
         error = is_unix ? state.error : socket_take_error(fd);

@@ -6,6 +6,8 @@
 #ifndef SOCKFUSE_PRELOAD_LIFE_H
 #define SOCKFUSE_PRELOAD_LIFE_H
 
+#include <sys/uio.h>
+
 #include "preload/connection.h"
 #include "preload/pool.h"
 
@@ -27,6 +29,9 @@ void life_came_late(struct connection *connection, enum seen seen, int error);
 void life_connected(struct connection *connection);
 /* Something was sent. */
 void life_requested(struct connection *connection);
+
+/* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
+void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 
 /*
  * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that socket, and whether data

@@ -75,6 +75,8 @@ uint32_t pool_take(void)
     atomic_fetch_add_explicit(&connection->serial, 1, memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
+    connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->aliases, 1, memory_order_relaxed);
     return number;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "breaker/http.h"
 #include "policy/policy.h"
 #include "preload/guest.h"
 
@@ -26,6 +27,10 @@ enum connection_flag {
     CONNECTION_FAILED = 1u << 6,     /* the call came to another end */
     CONNECTION_CONNECTED = 1u << 7,  /* the attempt had succeeded */
     CONNECTION_REUSED = 1u << 8,     /* a former call on it was answered */
+    CONNECTION_ANSWERING = 1u << 9,  /* bytes of the answer came, but not enough to judge it */
+    CONNECTION_TLS = 1u << 10,       /* it speaks TLS */
+    CONNECTION_TLS_SEEN = 1u << 11,  /* with a library whose plaintext we see: bytes on the wire are no answer */
+    CONNECTION_STREAM = 1u << 12,    /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
 
 struct connection {
@@ -45,7 +50,9 @@ struct connection {
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
     size_t sibling_count;                 /* 0: it has no name */
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
+    _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
+    struct http_reader http;           /* how far the answer is read */
 };
 
 /* Takes a free record, with one alias, or CONNECTION_NONE. Maps memory now and then. */
@@ -59,6 +66,11 @@ uint32_t pool_high(void);
 static inline bool connection_has(const struct connection *connection, enum connection_flag flag)
 {
     return atomic_load_explicit(&connection->flags, memory_order_relaxed) & (uint32_t)flag;
+}
+
+static inline void connection_unmark(struct connection *connection, enum connection_flag flag)
+{
+    atomic_fetch_and_explicit(&connection->flags, ~(uint32_t)flag, memory_order_relaxed);
 }
 
 static inline void connection_mark(struct connection *connection, enum connection_flag flag)

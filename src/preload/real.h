@@ -20,6 +20,7 @@
 /* The wrapper has a private name in C and the public one for the linker. */
 #define SYMBOL(name, type, parameters, arguments) \
     type wrap_##name parameters __asm__(#name) __attribute__((visibility("default")));
+#define FOREIGN SYMBOL
 #include "preload/symbols.def"
 
 struct real {
@@ -32,6 +33,12 @@ extern struct real real;
 
 /* Looks all functions up. Start-up only: a missing optional function makes dlsym allocate. */
 void real_resolve(void);
+
+/*
+ * A function of a library that the program brought along, as the code at `caller` would have found it without us: through that object's own libraries
+ * (Python's _ssl is loaded out of the global scope), then those behind us. NULL: it is nowhere. May allocate and lock.
+ */
+void *real_foreign(const char *name, const void *caller, const void *ours);
 
 /* Whether the function behind us is another copy of this library: then that one does the work. */
 bool real_is_another_copy(void);

@@ -28,20 +28,33 @@ static inline bool refused_to_send(descriptor entry, int fd)
     return refusal != 0;
 }
 
-static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, int flags)
+/* `first`: where the first bytes are that were to be sent, or NULL. */
+static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const struct iovec *first)
 {
     int error = errno;
-    connection_sent(entry, fd, result, result < 0 ? error : 0, flags);
+    connection_sent(entry, fd, result, result < 0 ? error : 0, first);
     errno = error;
     return result;
 }
 
-static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, size_t wanted, int flags)
+static inline ssize_t told_sent_bytes(descriptor entry, int fd, ssize_t result, const void *bytes, size_t count)
+{
+    struct iovec first = {(void *)(uintptr_t)bytes, count};
+    return told_sent(entry, fd, result, &first);
+}
+
+static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)
 {
     int error = errno;
-    connection_received(entry, fd, result, result < 0 ? error : 0, wanted, flags);
+    connection_received(entry, fd, result, result < 0 ? error : 0, received);
     errno = error;
     return result;
+}
+
+static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count, int flags)
+{
+    struct iovec vector = {bytes, count};
+    return told_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
 }
 
 /* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable. */
@@ -51,6 +64,14 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
     for (size_t i = 0; i < count; i++)
         bytes += vector[i].iov_len;
     return bytes;
+}
+
+/* A vector is looked at only if the kernel has accepted it: else there is nothing to look at anyway. */
+static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector, size_t count,
+                                           int flags)
+{
+    struct received received = {vector, count, result == 0 ? vector_bytes(vector, count) : 1, flags};
+    return told_received(entry, fd, result, &received);
 }
 
 /* connect, or a send that connects, with the real call as an expression. Refused: errno is set and the value is -1. */

@@ -12,7 +12,7 @@ ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recv(fd, buffer, count, flags);
-    return told_received(entry, fd, real.recv(fd, buffer, count, flags), count, flags);
+    return told_received_bytes(entry, fd, real.recv(fd, buffer, count, flags), buffer, count, flags);
 }
 
 ssize_t wrap_read(int fd, void *buffer, size_t count)
@@ -20,7 +20,7 @@ ssize_t wrap_read(int fd, void *buffer, size_t count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.read(fd, buffer, count);
-    return told_received(entry, fd, real.read(fd, buffer, count), count, 0);
+    return told_received_bytes(entry, fd, real.read(fd, buffer, count), buffer, count, 0);
 }
 
 ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
@@ -28,7 +28,7 @@ ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sock
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recvfrom(fd, buffer, count, flags, address, length);
-    return told_received(entry, fd, real.recvfrom(fd, buffer, count, flags, address, length), count, flags);
+    return told_received_bytes(entry, fd, real.recvfrom(fd, buffer, count, flags, address, length), buffer, count, flags);
 }
 
 /* The fortified forms: what a program calls that was built with _FORTIFY_SOURCE. The check itself stays libc's. */
@@ -37,7 +37,7 @@ ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int fla
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recv_chk(fd, buffer, count, size, flags);
-    return told_received(entry, fd, real.__recv_chk(fd, buffer, count, size, flags), count, flags);
+    return told_received_bytes(entry, fd, real.__recv_chk(fd, buffer, count, size, flags), buffer, count, flags);
 }
 
 ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
@@ -45,7 +45,7 @@ ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__read_chk(fd, buffer, count, size);
-    return told_received(entry, fd, real.__read_chk(fd, buffer, count, size), count, 0);
+    return told_received_bytes(entry, fd, real.__read_chk(fd, buffer, count, size), buffer, count, 0);
 }
 
 ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
@@ -54,7 +54,7 @@ ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
-    return told_received(entry, fd, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length), count, flags);
+    return told_received_bytes(entry, fd, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length), buffer, count, flags);
 }
 
 ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
@@ -62,8 +62,7 @@ ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.readv(fd, vector, count);
-    ssize_t got = real.readv(fd, vector, count);
-    return told_received(entry, fd, got, got == 0 ? vector_bytes(vector, (size_t)count) : 1, 0);
+    return told_received_vector(entry, fd, real.readv(fd, vector, count), vector, (size_t)count, 0);
 }
 
 ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -72,7 +71,9 @@ ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
     if (!GUARDED(fd, entry))
         return real.recvmsg(fd, message, flags);
     ssize_t got = real.recvmsg(fd, message, flags);
-    return told_received(entry, fd, got, got == 0 ? vector_bytes(message->msg_iov, message->msg_iovlen) : 1, flags);
+    if (got < 0)
+        return told_received(entry, fd, got, &(struct received){NULL, 0, 1, flags}); /* `message` may not be readable */
+    return told_received_vector(entry, fd, got, message->msg_iov, message->msg_iovlen, flags);
 }
 
 /* Told as one receive: of the first message, which has the first byte. */
@@ -83,10 +84,10 @@ int wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
         return real.recvmmsg(fd, messages, count, flags, timeout);
     int got = real.recvmmsg(fd, messages, count, flags, timeout);
     if (got > 0)
-        told_received(entry, fd, (ssize_t)messages[0].msg_len,
-                      vector_bytes(messages[0].msg_hdr.msg_iov, messages[0].msg_hdr.msg_iovlen), flags);
+        told_received_vector(entry, fd, (ssize_t)messages[0].msg_len, messages[0].msg_hdr.msg_iov,
+                             messages[0].msg_hdr.msg_iovlen, flags);
     else if (got < 0)
-        told_received(entry, fd, got, 1, flags);
+        told_received(entry, fd, got, &(struct received){NULL, 0, 1, flags});
     return got;
 }
 

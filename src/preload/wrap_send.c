@@ -13,7 +13,7 @@ ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
         return real.send(fd, buffer, count, flags);
     if (refused_to_send(entry, fd))
         return -1;
-    return told_sent(entry, fd, real.send(fd, buffer, count, flags), flags);
+    return told_sent_bytes(entry, fd, real.send(fd, buffer, count, flags), buffer, count);
 }
 
 ssize_t wrap_write(int fd, const void *buffer, size_t count)
@@ -23,7 +23,7 @@ ssize_t wrap_write(int fd, const void *buffer, size_t count)
         return real.write(fd, buffer, count);
     if (refused_to_send(entry, fd))
         return -1;
-    return told_sent(entry, fd, real.write(fd, buffer, count), 0);
+    return told_sent_bytes(entry, fd, real.write(fd, buffer, count), buffer, count);
 }
 
 ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
@@ -33,7 +33,7 @@ ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
         return real.writev(fd, vector, count);
     if (refused_to_send(entry, fd))
         return -1;
-    return told_sent(entry, fd, real.writev(fd, vector, count), 0);
+    return told_sent(entry, fd, real.writev(fd, vector, count), count > 0 ? vector : NULL);
 }
 
 /* MSG_FASTOPEN: the send is the attempt, and if it took bytes it is the request too. */
@@ -41,7 +41,7 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
                                 socklen_t length)
 {
     ssize_t sent = ATTEMPT(ssize_t, fd, address, length, real.sendto(fd, buffer, count, flags, address, length));
-    return told_sent(descriptor_get(fd), fd, sent, flags);
+    return told_sent_bytes(descriptor_get(fd), fd, sent, buffer, count);
 }
 
 ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address, socklen_t length)
@@ -53,14 +53,14 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
         return real.sendto(fd, buffer, count, flags, address, length);
     if (refused_to_send(entry, fd))
         return -1;
-    return told_sent(entry, fd, real.sendto(fd, buffer, count, flags, address, length), flags);
+    return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
 }
 
 static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags)
 {
     ssize_t sent =
         ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, real.sendmsg(fd, message, flags));
-    return told_sent(descriptor_get(fd), fd, sent, flags);
+    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -72,7 +72,8 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         return real.sendmsg(fd, message, flags);
     if (refused_to_send(entry, fd))
         return -1;
-    return told_sent(entry, fd, real.sendmsg(fd, message, flags), flags);
+    ssize_t sent = real.sendmsg(fd, message, flags);
+    return told_sent(entry, fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
 int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
@@ -82,7 +83,8 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
         return real.sendmmsg(fd, messages, count, flags);
     if (refused_to_send(entry, fd))
         return -1;
-    return (int)told_sent(entry, fd, real.sendmmsg(fd, messages, count, flags), flags);
+    int sent = real.sendmmsg(fd, messages, count, flags);
+    return (int)told_sent(entry, fd, sent, sent > 0 ? messages[0].msg_hdr.msg_iov : NULL);
 }
 
 ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
@@ -92,7 +94,7 @@ ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
         return real.sendfile(out, in, offset, count);
     if (refused_to_send(entry, out))
         return -1;
-    return told_sent(entry, out, real.sendfile(out, in, offset, count), 0);
+    return told_sent(entry, out, real.sendfile(out, in, offset, count), NULL);
 }
 
 ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
@@ -102,7 +104,7 @@ ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
         return real.sendfile64(out, in, offset, count);
     if (refused_to_send(entry, out))
         return -1;
-    return told_sent(entry, out, real.sendfile64(out, in, offset, count), 0);
+    return told_sent(entry, out, real.sendfile64(out, in, offset, count), NULL);
 }
 
 /* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence MSG_DONTWAIT. */
@@ -114,8 +116,8 @@ ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, si
         return -1;
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
     if (sends)
-        told_sent(to, out, moved, MSG_DONTWAIT);
+        told_sent(to, out, moved, NULL);
     if (receives)
-        told_received(from, in, moved, count, MSG_DONTWAIT);
+        told_received(from, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
     return moved;
 }

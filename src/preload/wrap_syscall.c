@@ -53,7 +53,9 @@ static bool is_known(long number)
     }
 }
 
-#define SENT(entry, fd) (refused_to_send(entry, fd) ? -1 : told_sent(entry, fd, REAL(), 0))
+/* Sent bytes; with `bytes` NULL it is not known where they are. */
+#define SENT(entry, fd, bytes, count) \
+    (refused_to_send(entry, fd) ? -1 : told_sent_bytes(entry, fd, REAL(), bytes, count))
 
 /* dup, dup2, dup3: ours for closing what was there, the table's for the new number. */
 static long duplicate(long number, long a, long b, long c, long d, long e, long f, bool overwrites)
@@ -125,43 +127,45 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     case SYS_sendto:
         if ((d & MSG_FASTOPEN) && e) {
             long result = ATTEMPT(long, fd, (const struct sockaddr *)e, (socklen_t)f, REAL());
-            return told_sent(descriptor_get(fd), fd, result, 0);
+            return told_sent_bytes(descriptor_get(fd), fd, result, (const void *)b, (size_t)c);
         }
-        return SENT(entry, fd);
+        return SENT(entry, fd, (const void *)b, (size_t)c);
+    case SYS_write:
+        return SENT(entry, fd, (const void *)b, (size_t)c);
     case SYS_sendmsg:
     case SYS_sendmmsg:
-    case SYS_write:
     case SYS_writev:
     case SYS_sendfile:
-        return SENT(entry, fd);
+        return SENT(entry, fd, NULL, 0);
     case SYS_splice: {
         int out = (int)c;
         descriptor to = descriptor_get(out);
         if (refused_to_send(to, out))
             return -1;
         long result = REAL();
-        told_sent(to, out, result, MSG_DONTWAIT);
-        return told_received(entry, fd, result, (size_t)e, MSG_DONTWAIT);
+        told_sent(to, out, result, NULL);
+        return told_received(entry, fd, result, &(struct received){NULL, 0, (size_t)e, MSG_DONTWAIT});
     }
     case SYS_recvfrom:
-        return told_received(entry, fd, REAL(), (size_t)c, (int)d);
+        return told_received_bytes(entry, fd, REAL(), (void *)b, (size_t)c, (int)d);
     case SYS_read:
-        return told_received(entry, fd, REAL(), (size_t)c, 0);
+        return told_received_bytes(entry, fd, REAL(), (void *)b, (size_t)c, 0);
     case SYS_readv:
+        return told_received_vector(entry, fd, REAL(), (const struct iovec *)b, (size_t)c, 0);
     case SYS_recvmsg: {
-        /* A vector without room reads nothing: that is no end of stream. */
         long result = REAL();
-        size_t wanted = 1;
-        if (result == 0 && number == SYS_readv)
-            wanted = vector_bytes((const struct iovec *)b, (size_t)c);
-        else if (result == 0)
-            wanted = vector_bytes(((const struct msghdr *)b)->msg_iov, ((const struct msghdr *)b)->msg_iovlen);
-        return told_received(entry, fd, result, wanted, number == SYS_recvmsg ? (int)c : 0);
+        const struct msghdr *message = (const struct msghdr *)b;
+        if (result < 0)
+            return told_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)c});
+        return told_received_vector(entry, fd, result, message->msg_iov, message->msg_iovlen, (int)c);
     }
     case SYS_recvmmsg: {
         long result = REAL();
-        if (result != 0)
-            told_received(entry, fd, result > 0 ? (long)((struct mmsghdr *)b)->msg_len : result, 1, (int)d);
+        const struct mmsghdr *first = (const struct mmsghdr *)b;
+        if (result < 0)
+            told_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)d});
+        else if (result > 0)
+            told_received_vector(entry, fd, first->msg_len, first->msg_hdr.msg_iov, first->msg_hdr.msg_iovlen, (int)d);
         return result;
     }
     case SYS_getsockopt: {

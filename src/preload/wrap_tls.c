@@ -1,0 +1,161 @@
+/*
+ * wrap_tls.c - OpenSSL's and GnuTLS's reads, writes and handshakes.
+ *
+ * The library's own sends and receives go through our wrappers of send and recv: those see which connection it is, and take care of failures. Here is
+ * told what plaintext came: that is the answer. None of these functions is async-signal-safe in its own library, so looking the real one up may
+ * allocate, once for each place that calls.
+ */
+#define _GNU_SOURCE
+#include "preload/real.h"
+#include "preload/tls.h"
+#include "preload/told.h"
+
+#define CALLERS 32u
+
+/* Which function the code at an address means: two versions of a TLS library may live in one process. */
+struct callers {
+    struct {
+        _Atomic uintptr_t caller; /* 0: free; 1: being filled */
+        _Atomic uintptr_t function;
+    } at[CALLERS];
+};
+
+static uintptr_t look_up(struct callers *callers, const char *name, uintptr_t caller, const void *ours)
+{
+    uintptr_t function = (uintptr_t)real_foreign(name, (const void *)caller, ours);
+    for (size_t i = 0; i < CALLERS && function; i++) {
+        uintptr_t free_place = 0;
+        if (!atomic_compare_exchange_strong_explicit(&callers->at[i].caller, &free_place, 1, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&callers->at[i].function, function, memory_order_relaxed);
+        atomic_store_explicit(&callers->at[i].caller, caller, memory_order_release);
+        break;
+    }
+    return function; /* with all places taken it is looked up each time */
+}
+
+static inline uintptr_t function_for(struct callers *callers, const char *name, const void *return_address, const void *ours)
+{
+    uintptr_t caller = (uintptr_t)return_address;
+    for (size_t i = 0; i < CALLERS; i++) {
+        uintptr_t known = atomic_load_explicit(&callers->at[i].caller, memory_order_acquire);
+        if (known == caller)
+            return atomic_load_explicit(&callers->at[i].function, memory_order_relaxed);
+        if (known == 0)
+            break;
+    }
+    return look_up(callers, name, caller, ours);
+}
+
+/* The real function `meant`, for whoever called the wrapper. */
+#define FIND(name)                                                                                               \
+    static struct callers callers;                                                                               \
+    typeof(&wrap_##name) meant =                                                                                 \
+        (typeof(&wrap_##name))function_for(&callers, #name, __builtin_return_address(0), (const void *)wrap_##name)
+
+static void read_done(const struct tls_thread *outer, const void *buffer, size_t got)
+{
+    int error = errno, fd = -1;
+    descriptor entry = tls_leave(outer, &fd);
+    if (entry && got > 0)
+        connection_answered(entry, fd, buffer, got);
+    errno = error;
+}
+
+static void write_done(const struct tls_thread *outer, const void *buffer, size_t sent)
+{
+    int error = errno, fd = -1;
+    descriptor entry = tls_leave(outer, &fd);
+    if (entry && sent > 0)
+        connection_asked(entry, fd, buffer, sent);
+    errno = error;
+}
+
+#define HANDSHAKE(name)                                  \
+    int wrap_##name(void *session)                       \
+    {                                                    \
+        FIND(name);                                      \
+        struct tls_thread outer;                         \
+        if (!meant)                                      \
+            return -1;                                   \
+        tls_enter(session, TLS_HANDSHAKE, &outer);       \
+        int result = meant(session);                     \
+        read_done(&outer, NULL, 0);                      \
+        return result;                                   \
+    }
+HANDSHAKE(SSL_connect)
+HANDSHAKE(SSL_do_handshake)
+HANDSHAKE(gnutls_handshake)
+
+int wrap_SSL_read(void *session, void *buffer, int count)
+{
+    FIND(SSL_read);
+    struct tls_thread outer;
+    if (!meant)
+        return -1;
+    tls_enter(session, TLS_READ, &outer);
+    int got = meant(session, buffer, count);
+    read_done(&outer, buffer, got > 0 ? (size_t)got : 0);
+    return got;
+}
+
+int wrap_SSL_read_ex(void *session, void *buffer, size_t count, size_t *got)
+{
+    FIND(SSL_read_ex);
+    struct tls_thread outer;
+    if (!meant)
+        return 0;
+    tls_enter(session, TLS_READ, &outer);
+    int result = meant(session, buffer, count, got);
+    read_done(&outer, buffer, result == 1 ? *got : 0);
+    return result;
+}
+
+ssize_t wrap_gnutls_record_recv(void *session, void *buffer, size_t count)
+{
+    FIND(gnutls_record_recv);
+    struct tls_thread outer;
+    if (!meant)
+        return -1;
+    tls_enter(session, TLS_READ, &outer);
+    ssize_t got = meant(session, buffer, count);
+    read_done(&outer, buffer, got > 0 ? (size_t)got : 0);
+    return got;
+}
+
+int wrap_SSL_write(void *session, const void *buffer, int count)
+{
+    FIND(SSL_write);
+    struct tls_thread outer;
+    if (!meant)
+        return -1;
+    tls_enter(session, TLS_WRITE, &outer);
+    int sent = meant(session, buffer, count);
+    write_done(&outer, buffer, sent > 0 ? (size_t)sent : 0);
+    return sent;
+}
+
+int wrap_SSL_write_ex(void *session, const void *buffer, size_t count, size_t *sent)
+{
+    FIND(SSL_write_ex);
+    struct tls_thread outer;
+    if (!meant)
+        return 0;
+    tls_enter(session, TLS_WRITE, &outer);
+    int result = meant(session, buffer, count, sent);
+    write_done(&outer, buffer, result == 1 ? *sent : 0);
+    return result;
+}
+
+ssize_t wrap_gnutls_record_send(void *session, const void *buffer, size_t count)
+{
+    FIND(gnutls_record_send);
+    struct tls_thread outer;
+    if (!meant)
+        return -1;
+    tls_enter(session, TLS_WRITE, &outer);
+    ssize_t sent = meant(session, buffer, count);
+    write_done(&outer, buffer, sent > 0 ? (size_t)sent : 0);
+    return sent;
+}
