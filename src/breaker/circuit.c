@@ -147,7 +147,7 @@ static enum step claim_probe(struct visit *visit, struct ticket *ticket)
     int slot = lease_claim(visit->circuit, visit->caller, visit->word.leases, visit->now_ns,
                            visit->settings->probe_timeout_ns, &token);
 
-    if (slot == LEASE_NONE) /* all slots stand, or others are between their claim and their CAS: one of them will probe */
+    if (slot == LEASE_NONE) /* all stand, or others are between their claim and their CAS: one of them will probe */
         return REFUSED;
 
     struct word next = with_leases(visit->word, visit->word.leases | 1u << slot);

@@ -102,6 +102,9 @@ static void absurd_settings_saturate(void **state)
     }
     assert_int_equal(circuit_pause_ns(settings, 2), BACKOFF_PAUSE_MAX_NS);
     assert_int_equal(circuit_pause_ns(settings, 31), BACKOFF_PAUSE_MAX_NS);
+    settings->reset_timeout_ns = (UINT64_C(1) << 33) * 1000; /* the product is 2^64, which 64 bits take for 0 */
+    settings->backoff_permille = UINT32_C(1) << 31;
+    assert_int_equal(circuit_pause_ns(settings, 1), BACKOFF_PAUSE_MAX_NS);
     settings->reset_timeout_ns = UINT64_MAX;
     assert_int_equal(circuit_pause_ns(settings, 0), BACKOFF_PAUSE_MAX_NS);
     /* the longest pause of all is still one: nobody passes before its end */

@@ -520,7 +520,11 @@ static void what_happens_while_a_holder_is_asked_about_is_seen(void **state)
     static const struct {
         const struct outcome *outcome;
         enum admission expected;
-    } cases[] = {{&breaker_success, ADMIT_PASS}, {&breaker_failure, ADMIT_REFUSED_OPEN}, {&breaker_neutral, ADMIT_PROBE}};
+    } cases[] = {
+        {&breaker_success, ADMIT_PASS},
+        {&breaker_failure, ADMIT_REFUSED_OPEN},
+        {&breaker_neutral, ADMIT_PROBE},
+    };
     struct breaker_bench *bench = *state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
