@@ -175,8 +175,9 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
     }
     atomic_store_explicit(&entry->next_due_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
-    atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
+    /* Release: who finds this note finds the tombstone too, see mark_used. */
+    atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_release);
 }
 
 /* Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. */
@@ -219,15 +220,15 @@ static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t
 /*
  * Notes the use. False: the place was handed over meanwhile. Here the note is written and then the key read again; who wants
  * the place writes the key and then reads the note (take_over): with all four sequentially consistent, one sees the other.
- * A note that is fresh enough to be left alone keeps everybody from wanting the place.
+ * A note that is fresh enough to be left alone keeps everybody from wanting the place; but it may be the new owner's, whose
+ * key is then seen with it.
  */
 static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64_t now_ns)
 {
-    uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_acquire);
 
-    if (used <= now_ns && now_ns - used < USE_GRAIN_NS && used != 0)
-        return true;
-    atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_seq_cst);
+    if (used > now_ns || now_ns - used >= USE_GRAIN_NS || used == 0)
+        atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_seq_cst);
     return atomic_load_explicit(&entry->hash, memory_order_seq_cst) == key->hash;
 }
 
