@@ -270,8 +270,7 @@ static void join_and_exec(void *context)
     char former[16];
     join(shared);
     snprintf(former, sizeof former, "%u", shared->holder);
-    execl("/proc/self/exe", "test_process", "after-exec", shared->folder, former, (char *)NULL);
-    CHECK(!"exec");
+    CHECK(execl("/proc/self/exe", "test_process", "after-exec", shared->folder, former, (char *)NULL) != -1);
 }
 
 static void an_exec_takes_its_former_images_place_over(void **state)
@@ -296,8 +295,7 @@ static void join_twice_leave_the_first_and_exec(void *context)
     process_leave(shared->segment, first);
     char former[16];
     snprintf(former, sizeof former, "%u", shared->holder);
-    execl("/proc/self/exe", "test_process", "after-exec", shared->folder, former, (char *)NULL);
-    CHECK(!"exec");
+    CHECK(execl("/proc/self/exe", "test_process", "after-exec", shared->folder, former, (char *)NULL) != -1);
 }
 
 static void the_place_that_exec_left_comes_before_a_free_one(void **state)
