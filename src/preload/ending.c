@@ -16,7 +16,7 @@
 void connection_shutting(int fd, int how)
 {
     struct connection *connection = life_of(descriptor_get(fd));
-    if (!connection || lineage_is_borrowed())
+    if (!connection || how < SHUT_RD || how > SHUT_RDWR || lineage_is_borrowed())
         return;
     if (how == SHUT_WR) {
         connection_mark(connection, CONNECTION_SHUT_WRITE);

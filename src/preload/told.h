@@ -8,6 +8,8 @@
 #define SOCKFUSE_PRELOAD_TOLD_H
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
@@ -55,6 +57,18 @@ static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t resu
 {
     struct iovec vector = {bytes, count};
     return told_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
+}
+
+/* With CLOSE_RANGE_CLOEXEC nothing is closed now, nor with flags that the kernel does not know. */
+static inline bool range_closes(unsigned int first, unsigned int last, unsigned int flags)
+{
+    return first <= last && !(flags & ~CLOSE_RANGE_UNSHARE);
+}
+
+/* The kernel refuses other flags, and closes nothing. */
+static inline bool dup3_overwrites(int flags)
+{
+    return !(flags & ~O_CLOEXEC);
 }
 
 /* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable. */

@@ -2,8 +2,6 @@
  * wrap_close.c - the ways to end a connection: close and its relatives, shutdown, the end of the process.
  */
 #define _GNU_SOURCE
-#include <linux/close_range.h>
-
 #include "preload/guest.h"
 #include "preload/real.h"
 #include "preload/told.h"
@@ -22,10 +20,9 @@ int wrap_close(int fd)
     return real.close(fd);
 }
 
-/* With CLOSE_RANGE_CLOEXEC nothing is closed now. */
 int wrap_close_range(unsigned int first, unsigned int last, int flags)
 {
-    if (guest_ready() && first <= last && !(flags & (int)CLOSE_RANGE_CLOEXEC)) {
+    if (guest_ready() && range_closes(first, last, (unsigned int)flags)) {
         int error = errno;
         connection_closing_range(first, last);
         errno = error;

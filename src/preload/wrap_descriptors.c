@@ -43,7 +43,8 @@ int wrap_dup2(int fd, int to)
 
 int wrap_dup3(int fd, int to, int flags)
 {
-    tell_overwritten(fd, to);
+    if (dup3_overwrites(flags))
+        tell_overwritten(fd, to);
     int result = real.dup3(fd, to, flags);
     return fd == to ? result : told_duplicated(fd, result);
 }

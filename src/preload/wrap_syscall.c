@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -93,7 +92,7 @@ static void tell_ending(long number, long a, long b, long c)
         break;
 #ifdef SYS_close_range
     case SYS_close_range:
-        if ((unsigned int)a <= (unsigned int)b && !(c & (long)CLOSE_RANGE_CLOEXEC))
+        if (range_closes((unsigned int)a, (unsigned int)b, (unsigned int)c))
             connection_closing_range((unsigned int)a, (unsigned int)b);
         break;
 #endif
@@ -180,7 +179,7 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     case SYS_dup2:
 #endif
     case SYS_dup3:
-        return duplicate(number, a, b, c, d, e, f, true);
+        return duplicate(number, a, b, c, d, e, f, number != SYS_dup3 || dup3_overwrites((int)c));
     case SYS_fcntl:
         if (b == F_DUPFD || b == F_DUPFD_CLOEXEC)
             return duplicate(number, a, b, c, d, e, f, false);
