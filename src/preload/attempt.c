@@ -7,6 +7,7 @@
 
 #include "preload/held.h"
 #include "preload/life.h"
+#include "preload/limit.h"
 #include "preload/lineage.h"
 #include "preload/names.h"
 #include "preload/real.h"
@@ -53,6 +54,16 @@ static bool find_destination(const struct sockaddr *address, socklen_t length, s
                               sizeof destination->text) > 0;
 }
 
+/* With enforce_timeouts the wait ends at connect_timeout. */
+static void limit_connect(struct connection *connection, int fd, struct limit *limit)
+{
+    uint64_t timeout_ns = connection->target->connect_timeout_ns;
+    if (!connection->target->enforce_timeouts || limit_set(limit, fd, SO_SNDTIMEO, timeout_ns))
+        return;
+    if (!connection_has(connection, CONNECTION_UNIX) && limit_attempt(fd, timeout_ns))
+        connection_mark(connection, CONNECTION_LIMITED);
+}
+
 /* Enters an admitted attempt into the tables, so that whatever happens next finds it. */
 static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit, uint32_t call,
                   uint64_t real_ns, struct attempt_ticket *ticket)
@@ -79,6 +90,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     ticket->entry = descriptor_of_connection(number, atomic_load_explicit(&connection->serial, memory_order_relaxed));
     if (descriptor_set(fd, ticket->entry, &former)) {
         life_release(former, fd);
+        limit_connect(connection, fd, &ticket->limit);
         return true;
     }
     atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
@@ -169,7 +181,8 @@ static void connect_succeeded(struct connection *connection, int fd)
         life_connected(connection);
 }
 
-void connection_returned(const struct attempt_ticket *ticket, int result, int error)
+/* What became of the connect, for the call. */
+static void note_result(const struct attempt_ticket *ticket, int result, int error)
 {
     /* Another thread may have closed the descriptor while connect waited (Java does): then that close was the end. */
     if (descriptor_get(ticket->fd) != ticket->entry)
@@ -201,6 +214,13 @@ void connection_returned(const struct attempt_ticket *ticket, int result, int er
     uint64_t began_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     bool at_once = !ticket->again && clock_real_ns() - began_ns < AT_ONCE_NS;
     life_settle(connection, SEEN_ERROR, error, at_once);
+}
+
+int connection_returned(const struct attempt_ticket *ticket, int result, int error)
+{
+    note_result(ticket, result, error);
+    limit_lift(&ticket->limit, ticket->fd);
+    return ticket->limit.option && result < 0 && error == EINPROGRESS ? ETIMEDOUT : error;
 }
 
 bool connection_still_hangs(uint32_t call, enum phase phase, void *context)

@@ -17,6 +17,7 @@
 
 #include "breaker/outcome.h"
 #include "preload/descriptors.h"
+#include "preload/limit.h"
 
 /* Whether an attempt goes past us, goes and is watched, or is refused. */
 enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED };
@@ -27,6 +28,7 @@ struct attempt_ticket {
     int error;        /* PASSAGE_REFUSED: the errno of the refusal */
     bool again;       /* a further connect on a pending socket: it asks how the attempt stands */
     bool after_failure; /* the socket's former attempt had failed */
+    struct limit limit; /* of a blocking connect, with enforce_timeouts */
 };
 
 /*
@@ -34,14 +36,21 @@ struct attempt_ticket {
  * A refusal makes no system call, an admission one to three.
  */
 enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket);
-/* After it, with its result and errno. */
-void connection_returned(const struct attempt_ticket *ticket, int result, int error);
+/* After it, with its result and errno. Returns the errno that the program shall see: ETIMEDOUT where its wait was ended. */
+int connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission like an attempt. Returns 0, or the
  * errno of a refusal: then nothing may be sent.
  */
 int connection_sending(descriptor entry, int fd);
+
+/*
+ * Around a receive, with enforce_timeouts: limits a blocking one, whose call waits for its answer. connection_wait_over returns the errno that
+ * the program shall see.
+ */
+void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit);
+int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error);
 
 /* What a receive was asked for, and where the bytes are. */
 struct received {

@@ -111,6 +111,21 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
     }
 }
 
+void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit)
+{
+    struct connection *connection = still(entry, fd);
+    limit->option = 0;
+    if (connection && connection->target->enforce_timeouts && connection->target->response_timeout_ns &&
+        !(flags & MSG_DONTWAIT) && life_phase(connection) != PHASE_ANSWERED)
+        limit_set(limit, fd, SO_RCVTIMEO, connection->target->response_timeout_ns);
+}
+
+int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error)
+{
+    limit_lift(limit, fd);
+    return limit->option && result < 0 && (error == EAGAIN || error == EWOULDBLOCK) ? ETIMEDOUT : error;
+}
+
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first)
 {
     enum tls_doing doing = tls_uses(entry, fd);

@@ -9,6 +9,7 @@
 
 #include "breaker/http.h"
 #include "preload/held.h"
+#include "preload/limit.h"
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
@@ -55,6 +56,8 @@ void life_connected(struct connection *connection)
     if (life_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
+    if (connection_has(connection, CONNECTION_LIMITED))
+        limit_attempt_over(atomic_load_explicit(&connection->fd, memory_order_relaxed));
     siblings_connected(connection->circuit, connection->address_key);
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
     if (connection->target->rules.connect_is_success)

@@ -5,7 +5,9 @@
  * constructor allocates, does I/O or reads the environment.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -16,6 +18,7 @@
 #include "preload/descriptors.h"
 #include "preload/guest.h"
 #include "preload/lineage.h"
+#include "preload/names.h"
 #include "preload/real.h"
 #include "segment/clock.h"
 #include "segment/process.h"
@@ -62,6 +65,36 @@ static const char *const *split(char *words, const char *separators, const char 
 static const char *environment(const char *name)
 {
     return secure_getenv(name);
+}
+
+/* One address of a name, as `run` resolved it. */
+static void preset_address(uint32_t answer, const char *name, const char *text)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    struct endpoint endpoint;
+    if ((inet_pton(AF_INET, text, &in.sin_addr) == 1 &&
+         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in, sizeof in)) ||
+        (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1 &&
+         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in6, sizeof in6)))
+        names_note(answer, name, &endpoint);
+}
+
+/* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their own. */
+static void preset_names(void)
+{
+    const char *words = environment("SOCKFUSE_NAMES");
+    char *copy = words ? strdup(words) : NULL, *rest = NULL;
+    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest)) {
+        char *addresses = strchr(word, '='), *more = NULL;
+        uint32_t answer = names_new_answer();
+        if (!addresses)
+            continue;
+        *addresses++ = '\0';
+        for (char *address = strtok_r(addresses, ",", &more); address; address = strtok_r(NULL, ",", &more))
+            preset_address(answer, word, address);
+    }
+    free(copy);
 }
 
 static struct policy *load(const char *file, const char *const *patterns, const char *const *options)
@@ -190,6 +223,8 @@ __attribute__((constructor)) static void start(void)
         if (guest.policy && guest.policy->target_count) {
             descriptor former;
             lineage_start();
+            if (guest.policy->has_host_patterns)
+                preset_names();
             if (!clock_start(environment("SOCKFUSE_CLOCK")))
                 complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
             descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */

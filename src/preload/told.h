@@ -80,6 +80,19 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
     return bytes;
 }
 
+/* A receive with the real call as an expression, its wait limited if the target says so. `result` is then told by one of told_received_…. */
+#define LIMITED(entry, fd, flags, call)                                                   \
+    ({                                                                                    \
+        struct limit wait_limit;                                                          \
+        int wait_errno = errno;                                                           \
+        connection_limit_wait(entry, fd, flags, &wait_limit);                             \
+        errno = wait_errno;                                                               \
+        ssize_t wait_result = (call);                                                     \
+        if (UNLIKELY(wait_limit.option))                                                  \
+            errno = connection_wait_over(&wait_limit, fd, wait_result, errno);            \
+        wait_result;                                                                      \
+    })
+
 /* A vector is looked at only if the kernel has accepted it: else there is nothing to look at anyway. */
 static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector, size_t count,
                                            int flags)
@@ -102,8 +115,7 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
             attempt_result = (call);                                                        \
             if (attempt_passage == PASSAGE_GUARDED) {                                       \
                 attempt_errno = errno;                                                      \
-                connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno); \
-                errno = attempt_errno;                                                      \
+                errno = connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno); \
             }                                                                               \
         }                                                                                   \
         attempt_result;                                                                     \

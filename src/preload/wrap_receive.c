@@ -12,7 +12,7 @@ ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recv(fd, buffer, count, flags);
-    return told_received_bytes(entry, fd, real.recv(fd, buffer, count, flags), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.recv(fd, buffer, count, flags)), buffer, count, flags);
 }
 
 ssize_t wrap_read(int fd, void *buffer, size_t count)
@@ -20,7 +20,7 @@ ssize_t wrap_read(int fd, void *buffer, size_t count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.read(fd, buffer, count);
-    return told_received_bytes(entry, fd, real.read(fd, buffer, count), buffer, count, 0);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, 0, real.read(fd, buffer, count)), buffer, count, 0);
 }
 
 ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
@@ -28,7 +28,7 @@ ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sock
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recvfrom(fd, buffer, count, flags, address, length);
-    return told_received_bytes(entry, fd, real.recvfrom(fd, buffer, count, flags, address, length), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.recvfrom(fd, buffer, count, flags, address, length)), buffer, count, flags);
 }
 
 /* The fortified forms: what a program calls that was built with _FORTIFY_SOURCE. The check itself stays libc's. */
@@ -37,7 +37,7 @@ ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int fla
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recv_chk(fd, buffer, count, size, flags);
-    return told_received_bytes(entry, fd, real.__recv_chk(fd, buffer, count, size, flags), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.__recv_chk(fd, buffer, count, size, flags)), buffer, count, flags);
 }
 
 ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
@@ -45,7 +45,7 @@ ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__read_chk(fd, buffer, count, size);
-    return told_received_bytes(entry, fd, real.__read_chk(fd, buffer, count, size), buffer, count, 0);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, 0, real.__read_chk(fd, buffer, count, size)), buffer, count, 0);
 }
 
 ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
@@ -54,7 +54,7 @@ ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
-    return told_received_bytes(entry, fd, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length)), buffer, count, flags);
 }
 
 ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
@@ -62,7 +62,7 @@ ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.readv(fd, vector, count);
-    return told_received_vector(entry, fd, real.readv(fd, vector, count), vector, (size_t)count, 0);
+    return told_received_vector(entry, fd, LIMITED(entry, fd, 0, real.readv(fd, vector, count)), vector, (size_t)count, 0);
 }
 
 ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -70,7 +70,7 @@ ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recvmsg(fd, message, flags);
-    ssize_t got = real.recvmsg(fd, message, flags);
+    ssize_t got = LIMITED(entry, fd, flags, real.recvmsg(fd, message, flags));
     if (got < 0)
         return told_received(entry, fd, got, &(struct received){NULL, 0, 1, flags}); /* `message` may not be readable */
     return told_received_vector(entry, fd, got, message->msg_iov, message->msg_iovlen, flags);
