@@ -48,7 +48,8 @@ static uint32_t take_end(struct connection *connection)
 static bool may_begin(const struct connection *connection)
 {
     if (connection->call == CALL_NONE || !connection_has(connection, CONNECTION_CONNECTED) ||
-        connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_STREAM))
+        connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_STREAM) ||
+        connection->target->rules.connect_is_success) /* one-way: the connection was all there is to judge */
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (connection_has(connection, CONNECTION_TLS))
