@@ -118,6 +118,10 @@ void stage_enter(int argc, char **argv, const char *policy, const struct scene *
         perror(program);
         exit(2);
     }
+    if (dlsym(RTLD_DEFAULT, "connect") == (void *)bare.connect) {
+        fprintf(stderr, "%s was not loaded\n", library);
+        exit(2);
+    }
     tests_pid = getpid();
 }
 

@@ -139,6 +139,8 @@ short poll_for(int fd, short events);
  */
 #define expect(server, words) expect_words(server, words, __FILE__, __LINE__)
 void expect_words(struct server *server, const char *words, const char *file, int line);
+/* Whether there is a circuit for that destination already. */
+bool has_circuit(const struct server *server);
 uint64_t counted(const struct server *server, enum counter counter);
 /* Looks at another policy's segment from now on; NULL: at that of the tests. Also after the file was replaced. */
 void observe_policy(const char *path);

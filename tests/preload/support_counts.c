@@ -13,17 +13,23 @@
 
 static struct segment observed;
 
-void observe_policy(const char *path)
+static bool observe(const char *path, struct segment_error *error)
 {
     char file[PATH_MAX], identity[PATH_MAX];
-    struct segment_error error;
     if (observed.map)
         segment_detach(&observed);
     memset(&observed, 0, sizeof observed);
     CHECK(realpath(path ? path : getenv("SOCKFUSE_POLICY"), identity) != NULL);
     CHECK(segment_path(getenv("SOCKFUSE_STATE"), identity, file, sizeof file));
-    if (!segment_open(&observed, file, false, &error))
-        fail_msg("%s", error.text);
+    return segment_open(&observed, file, false, error);
+}
+
+void observe_policy(const char *path)
+{
+    struct segment_error error;
+    if (!observe(path, &error))
+        print_error("%s\n", error.text);
+    CHECK(observed.map != NULL);
 }
 
 /* The circuit's index; CIRCUIT_INDEX_NONE if nobody ever called that destination. */
@@ -37,6 +43,12 @@ static uint32_t find(const struct server *server)
         if (!strcmp(texts.destination, server->destination))
             break;
     return index;
+}
+
+bool has_circuit(const struct server *server)
+{
+    struct segment_error error;
+    return getenv("SOCKFUSE_POLICY") && (observed.map || observe(NULL, &error)) && find(server) != CIRCUIT_INDEX_NONE;
 }
 
 uint64_t counted(const struct server *server, enum counter counter)

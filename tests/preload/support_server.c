@@ -69,14 +69,20 @@ static void fill(struct server *server)
 
 void server_start(struct server *server, const char *host, enum server_kind kind)
 {
-    memset(server, 0, sizeof *server);
-    address_of(server, host);
-    server->fd = bare.socket(server->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(server->fd >= 0);
-    CHECK(bind(server->fd, AT(server)) == 0);
-    server->length = sizeof server->address;
-    CHECK(getsockname(server->fd, (struct sockaddr *)&server->address, &server->length) == 0);
-    name_destination(server, host);
+    int taken = -1;
+    do { /* the kernel gives ports again; an earlier test's would come with its circuit */
+        memset(server, 0, sizeof *server);
+        address_of(server, host);
+        server->fd = bare.socket(server->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(server->fd >= 0);
+        CHECK(bind(server->fd, AT(server)) == 0);
+        if (taken >= 0)
+            bare.close(taken);
+        taken = server->fd;
+        server->length = sizeof server->address;
+        CHECK(getsockname(server->fd, (struct sockaddr *)&server->address, &server->length) == 0);
+        name_destination(server, host);
+    } while (has_circuit(server));
     if (kind != SERVER_REFUSES)
         CHECK(listen(server->fd, kind == SERVER_BLACK_HOLE ? 0 : 128) == 0);
     if (kind == SERVER_BLACK_HOLE)
