@@ -1,9 +1,9 @@
 /*
  * http.h - the head of a plaintext HTTP/1.x answer, read byte by byte as it passes.
  *
- * Recognised by its first bytes, whatever the port. Only the status line and the Retry-After header are read, never a byte beyond the
- * header block; interim answers (1xx) are skipped. The state has at most 32 bytes, no buffer; the function is pure: the same bytes in
- * other pieces give the same result. Async-signal-safe.
+ * Recognised by its first bytes, whatever the port. Only the status line and the Retry-After header are read, never a
+ * byte beyond the header block; interim answers (1xx) are skipped. The state has at most 32 bytes, no buffer; the
+ * functions are pure: the same bytes in other pieces give the same result. Everybody may call them; async-signal-safe.
  */
 #ifndef SOCKFUSE_BREAKER_HTTP_H
 #define SOCKFUSE_BREAKER_HTTP_H
@@ -12,15 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero at the start of an answer. */
+/* All zero at the start of an answer. The members are the reader's own. */
 struct http_reader {
-    uint64_t number;       /* what is being read: a status, seconds, the parts of a date */
-    uint32_t state;
+    uint64_t retry_after; /* the best Retry-After so far: seconds, or of a date since 1970 */
+    uint32_t number;      /* being read: seconds, or a year */
+    uint32_t bytes;       /* of this head so far */
     uint16_t status;
-    uint8_t matched;
-    uint8_t flags;
-    uint64_t date;
-    uint32_t reserved[2];
+    uint16_t letters; /* being read: the short name of a day or month, five bits each */
+    uint8_t state;
+    uint8_t matched; /* bytes of what the state expects */
+    uint8_t found;   /* what retry_after is */
+    uint8_t form;    /* of the date being read */
+    uint8_t day, month, hour, minute, second;
 };
 _Static_assert(sizeof(struct http_reader) <= 32, "a few bytes of state");
 
@@ -33,16 +36,29 @@ enum http_progress {
 };
 
 struct http_head {
-    unsigned int status;      /* 200 to 999; never 1xx, but 101 (it ends HTTP on this connection) */
+    unsigned int status; /* 200 to 999; never 1xx, but 101 (it ends HTTP on this connection) */
     enum { RETRY_AFTER_NONE, RETRY_AFTER_SECONDS, RETRY_AFTER_DATE } retry_after;
-    uint64_t retry_after_s;   /* SECONDS: from now; DATE: seconds since 1970, UTC */
+    uint64_t retry_after_s; /* SECONDS: from now, at most UINT32_MAX; DATE: seconds since 1970, UTC, 0 if before */
+    bool two_digit_year;    /* DATE: it was given with two digits, and read as 20xx */
 };
 
 /*
- * Takes the next `count` bytes of an answer. HTTP_KNOWN comes with the end of the status line, but for 429 and 503, whose header block is read to its
- * end for Retry-After. After a final result the reader says the same for ever. Bytes beyond what decides are not looked at.
+ * Takes the next `count` bytes of an answer. HTTP_KNOWN comes with the end of the status line, but for 429 and 503,
+ * whose header block is read to its end for Retry-After (and given up after 64 KiB, without it). After a final result
+ * the reader says the same for ever. Bytes beyond what decides are not looked at. `head` is written with HTTP_KNOWN
+ * alone.
+ *
+ * Of several Retry-After headers, seconds win over dates (they need no agreement of two clocks), dates with the whole
+ * year over those without, and else the larger one. What is neither a number nor one of RFC 9110's three forms of a
+ * date is as if it were not there.
  */
 enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head);
+
+/*
+ * For how many seconds from `now_s` (since 1970, UTC) the answer asks to be left alone; 0: it does not, or no longer.
+ * A two-digit year that would be more than 50 years ahead is past (RFC 9110, 5.6.7).
+ */
+uint64_t http_retry_after_s(const struct http_head *head, uint64_t now_s);
 
 /* Whether a byte of the final answer has been read: interim answers alone are none. */
 bool http_has_begun(const struct http_reader *reader);

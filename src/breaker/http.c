@@ -1,0 +1,505 @@
+/*
+ * http.c - the head of an HTTP/1.x answer, byte by byte: a state machine. See http.h.
+ *
+ * Status line: RFC 9112, 4. Header lines: RFC 9112, 5. Retry-After: RFC 9110, 10.2.3; its dates: RFC 9110, 5.6.7.
+ * Each function `in_…` takes one byte in one state.
+ */
+#include "breaker/http.h"
+
+/* What is longer than this is no head that anybody would read to its end. */
+#define HEAD_BYTES_MAX 65536u
+#define FIFTY_YEARS_S (50u * 31556952ull)
+
+enum state {
+    IN_VERSION, /* 0: where every answer starts */
+    IN_STATUS,
+    AFTER_STATUS,
+    IN_REASON,
+    AT_LINE, /* the first byte of a header line, or the end of the block */
+    AT_LINE_CR,
+    IN_NAME,
+    AFTER_NAME,
+    AT_VALUE,
+    IN_SECONDS,
+    IN_DAY_NAME,
+    IN_LONG_DAY_NAME,
+    IN_DATE,
+    AFTER_VALUE,
+    AFTER_VALUE_CR,
+    IN_OTHER_LINE,
+    DONE_NONE,
+    DONE_KNOWN,
+};
+
+/* What a Retry-After is, the better the larger. */
+enum found { FOUND_NONE, FOUND_SHORT_DATE, FOUND_DATE, FOUND_SECONDS };
+
+enum form { FORM_IMF, FORM_RFC850, FORM_ASCTIME, FORM_SECONDS };
+
+/*
+ * The dates behind the name of the day and, but for asctime, its comma. Lower-case letters stand for the parts (digits
+ * of the day, hour, minute (i), second and year; m: letters of the month; D: a digit of the day, or a blank), all else
+ * for itself.
+ */
+static const char *const form_patterns[] = {
+    [FORM_IMF] = " dd mmm yyyy hh:ii:ss GMT",
+    [FORM_RFC850] = " dd-mmm-yy hh:ii:ss GMT",
+    [FORM_ASCTIME] = "mmm Dd hh:ii:ss yyyy",
+};
+
+static const char day_names[7][10] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
+static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+static const char version[] = "HTTP/1.x ";
+static const char header_name[] = "retry-after";
+
+static bool is_digit(unsigned char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_blank(unsigned char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+static bool is_interim(const struct http_reader *reader)
+{
+    return reader->status < 200 && reader->status != HTTP_SWITCHING_PROTOCOLS;
+}
+
+static void go(struct http_reader *reader, enum state state)
+{
+    reader->state = (uint8_t)state;
+    reader->matched = 0;
+}
+
+static void in_version(struct http_reader *reader, unsigned char byte)
+{
+    char expected = version[reader->matched];
+    if (expected == 'x' ? !is_digit(byte) : byte != (unsigned char)expected) {
+        go(reader, DONE_NONE);
+        return;
+    }
+    if (version[++reader->matched] == '\0')
+        go(reader, IN_STATUS);
+}
+
+static void in_status(struct http_reader *reader, unsigned char byte)
+{
+    if (!is_digit(byte) || (reader->matched == 0 && byte == '0')) {
+        go(reader, DONE_NONE);
+        return;
+    }
+    reader->status = (uint16_t)(reader->status * 10u + (byte - '0'));
+    if (++reader->matched == 3)
+        go(reader, AFTER_STATUS);
+}
+
+static void in_reason(struct http_reader *reader, unsigned char byte)
+{
+    if (byte != '\n')
+        return;
+    bool may_ask = reader->status == 429 || reader->status == 503;
+    go(reader, may_ask || is_interim(reader) ? AT_LINE : DONE_KNOWN);
+}
+
+static void after_status(struct http_reader *reader, unsigned char byte)
+{
+    if (byte != ' ' && byte != '\r' && byte != '\n') {
+        go(reader, DONE_NONE);
+        return;
+    }
+    go(reader, IN_REASON);
+    in_reason(reader, byte);
+}
+
+/* The empty line. */
+static void end_block(struct http_reader *reader)
+{
+    if (is_interim(reader))
+        *reader = (struct http_reader){0};
+    else
+        go(reader, DONE_KNOWN);
+}
+
+static void in_other_line(struct http_reader *reader, unsigned char byte)
+{
+    go(reader, byte == '\n' ? AT_LINE : IN_OTHER_LINE);
+}
+
+static void in_name(struct http_reader *reader, unsigned char byte)
+{
+    unsigned char lower = byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte | 0x20) : byte;
+    if (lower != (unsigned char)header_name[reader->matched]) {
+        in_other_line(reader, byte);
+        return;
+    }
+    reader->state = IN_NAME;
+    if (header_name[++reader->matched] == '\0')
+        go(reader, AFTER_NAME);
+}
+
+static void at_line(struct http_reader *reader, unsigned char byte)
+{
+    if (byte == '\n')
+        end_block(reader);
+    else if (byte == '\r')
+        go(reader, AT_LINE_CR);
+    else if (is_interim(reader))
+        go(reader, IN_OTHER_LINE);
+    else
+        in_name(reader, byte);
+}
+
+static void at_line_cr(struct http_reader *reader, unsigned char byte)
+{
+    if (byte == '\n')
+        end_block(reader);
+    else
+        go(reader, IN_OTHER_LINE);
+}
+
+/* Blanks before the colon are forbidden, and sent all the same. */
+static void after_name(struct http_reader *reader, unsigned char byte)
+{
+    if (byte == ':')
+        go(reader, AT_VALUE);
+    else if (!is_blank(byte))
+        in_other_line(reader, byte);
+}
+
+static bool is_leap(unsigned int year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+static unsigned int days_of_month(unsigned int month, unsigned int year)
+{
+    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    return days[month] + (month == 1 && is_leap(year) ? 1u : 0u);
+}
+
+/* Seconds since 1970 of the date that was read, 0 if it lies before. False: there is no such date. */
+static bool date_s(const struct http_reader *reader, uint64_t *seconds)
+{
+    unsigned int year = reader->number + (reader->form == FORM_RFC850 ? 2000u : 0u);
+    if (reader->day < 1 || reader->day > days_of_month(reader->month, year) || reader->hour > 23 ||
+        reader->minute > 59 || reader->second > 60)
+        return false;
+    *seconds = 0;
+    if (year < 1970)
+        return true;
+    unsigned int before = year - 1; /* leap days up to its end, less those up to the end of 1969 */
+    uint64_t days = (uint64_t)(year - 1970) * 365 + (before / 4 - before / 100 + before / 400) - (492 - 19 + 4);
+    for (unsigned int month = 0; month < reader->month; month++)
+        days += days_of_month(month, year);
+    days += reader->day - 1u;
+    *seconds = ((days * 24 + reader->hour) * 60 + reader->minute) * 60 + reader->second;
+    return true;
+}
+
+/* The line with a whole value has ended: it counts if it is better than what was found before. */
+static void end_value(struct http_reader *reader)
+{
+    uint64_t value = reader->number;
+    enum found found = FOUND_SECONDS;
+    if (reader->form != FORM_SECONDS) {
+        found = reader->form == FORM_RFC850 ? FOUND_SHORT_DATE : FOUND_DATE;
+        if (!date_s(reader, &value))
+            value = 0, found = FOUND_NONE;
+    }
+    if (found > reader->found || (found == reader->found && value > reader->retry_after)) {
+        reader->found = (uint8_t)found;
+        reader->retry_after = value;
+    }
+    go(reader, AT_LINE);
+}
+
+static void after_value(struct http_reader *reader, unsigned char byte)
+{
+    if (byte == '\n')
+        end_value(reader);
+    else if (byte == '\r')
+        go(reader, AFTER_VALUE_CR);
+    else if (is_blank(byte))
+        go(reader, AFTER_VALUE);
+    else
+        go(reader, IN_OTHER_LINE);
+}
+
+static void after_value_cr(struct http_reader *reader, unsigned char byte)
+{
+    if (byte == '\n')
+        end_value(reader);
+    else
+        go(reader, IN_OTHER_LINE);
+}
+
+static void in_seconds(struct http_reader *reader, unsigned char byte)
+{
+    if (!is_digit(byte)) {
+        after_value(reader, byte);
+        return;
+    }
+    uint64_t number = reader->number * 10ull + (byte - '0');
+    reader->number = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+/* Three letters of a name, of which the first is a capital. False: the byte is none. */
+static bool in_letters(struct http_reader *reader, unsigned char byte, bool first)
+{
+    unsigned char letter = first ? (unsigned char)(byte | 0x20) : byte;
+    if ((first && byte == letter) || letter < 'a' || letter > 'z')
+        return false;
+    reader->letters = (uint16_t)((first ? 0u : (unsigned int)reader->letters << 5) | (byte & 31u));
+    return true;
+}
+
+static bool are_letters(const struct http_reader *reader, const char *name)
+{
+    return reader->letters == ((name[0] & 31) << 10 | (name[1] & 31) << 5 | (name[2] & 31));
+}
+
+static void start_date(struct http_reader *reader, enum form form)
+{
+    reader->form = (uint8_t)form;
+    reader->day = reader->month = reader->hour = reader->minute = reader->second = 0;
+    go(reader, IN_DATE);
+}
+
+/* The day's name is not held against the date: no recipient does that. */
+static void in_day_name(struct http_reader *reader, unsigned char byte)
+{
+    if (reader->matched < 3) {
+        if (in_letters(reader, byte, reader->matched == 0))
+            reader->matched++;
+        else
+            in_other_line(reader, byte);
+        return;
+    }
+    for (uint8_t day = 0; day < 7; day++) {
+        if (!are_letters(reader, day_names[day]))
+            continue;
+        if (byte == ',') {
+            start_date(reader, FORM_IMF);
+        } else if (byte == ' ') {
+            start_date(reader, FORM_ASCTIME);
+        } else if (byte == (unsigned char)day_names[day][3]) {
+            reader->day = day;
+            reader->state = IN_LONG_DAY_NAME;
+            reader->matched = 4;
+        } else {
+            in_other_line(reader, byte);
+        }
+        return;
+    }
+    in_other_line(reader, byte);
+}
+
+static void in_long_day_name(struct http_reader *reader, unsigned char byte)
+{
+    char expected = day_names[reader->day][reader->matched];
+    if (expected == '\0' && byte == ',')
+        start_date(reader, FORM_RFC850);
+    else if (expected != '\0' && byte == (unsigned char)expected)
+        reader->matched++;
+    else
+        in_other_line(reader, byte);
+}
+
+/* One letter of the month's name, the first, second or third. */
+static bool in_month(struct http_reader *reader, unsigned char byte, bool first, bool last)
+{
+    if (!in_letters(reader, byte, first))
+        return false;
+    for (uint8_t month = 0; last; month++) {
+        if (month == 12)
+            return false;
+        if (are_letters(reader, month_names[month])) {
+            reader->month = month;
+            break;
+        }
+    }
+    return true;
+}
+
+static bool in_digits(uint8_t *part, unsigned char byte)
+{
+    *part = (uint8_t)(*part * 10u + (byte - '0'));
+    return is_digit(byte);
+}
+
+static bool in_date_part(struct http_reader *reader, const char *pattern, unsigned char byte)
+{
+    switch (*pattern) {
+    case 'D':
+        return byte == ' ' || in_digits(&reader->day, byte);
+    case 'd':
+        return in_digits(&reader->day, byte);
+    case 'h':
+        return in_digits(&reader->hour, byte);
+    case 'i':
+        return in_digits(&reader->minute, byte);
+    case 's':
+        return in_digits(&reader->second, byte);
+    case 'y':
+        reader->number = reader->number * 10 + (uint32_t)(byte - '0');
+        return is_digit(byte);
+    case 'm':
+        return in_month(reader, byte, reader->matched == 0 || pattern[-1] != 'm', pattern[1] != 'm');
+    default:
+        return byte == (unsigned char)*pattern;
+    }
+}
+
+static void in_date(struct http_reader *reader, unsigned char byte)
+{
+    const char *pattern = form_patterns[reader->form] + reader->matched;
+    if (*pattern == '\0')
+        after_value(reader, byte);
+    else if (in_date_part(reader, pattern, byte))
+        reader->matched++;
+    else
+        in_other_line(reader, byte);
+}
+
+static void at_value(struct http_reader *reader, unsigned char byte)
+{
+    if (is_blank(byte))
+        return;
+    reader->number = 0;
+    reader->form = FORM_SECONDS;
+    if (is_digit(byte)) {
+        go(reader, IN_SECONDS);
+        in_seconds(reader, byte);
+    } else {
+        go(reader, IN_DAY_NAME);
+        in_day_name(reader, byte);
+    }
+}
+
+static void take(struct http_reader *reader, unsigned char byte)
+{
+    switch ((enum state)reader->state) {
+    case IN_VERSION:
+        in_version(reader, byte);
+        break;
+    case IN_STATUS:
+        in_status(reader, byte);
+        break;
+    case AFTER_STATUS:
+        after_status(reader, byte);
+        break;
+    case IN_REASON:
+        in_reason(reader, byte);
+        break;
+    case AT_LINE:
+        at_line(reader, byte);
+        break;
+    case AT_LINE_CR:
+        at_line_cr(reader, byte);
+        break;
+    case IN_NAME:
+        in_name(reader, byte);
+        break;
+    case AFTER_NAME:
+        after_name(reader, byte);
+        break;
+    case AT_VALUE:
+        at_value(reader, byte);
+        break;
+    case IN_SECONDS:
+        in_seconds(reader, byte);
+        break;
+    case IN_DAY_NAME:
+        in_day_name(reader, byte);
+        break;
+    case IN_LONG_DAY_NAME:
+        in_long_day_name(reader, byte);
+        break;
+    case IN_DATE:
+        in_date(reader, byte);
+        break;
+    case AFTER_VALUE:
+        after_value(reader, byte);
+        break;
+    case AFTER_VALUE_CR:
+        after_value_cr(reader, byte);
+        break;
+    case IN_OTHER_LINE:
+        in_other_line(reader, byte);
+        break;
+    case DONE_NONE:
+    case DONE_KNOWN:
+        break;
+    }
+}
+
+/* A head without end is believed as far as its status. */
+static void give_up(struct http_reader *reader)
+{
+    reader->found = FOUND_NONE;
+    go(reader, is_interim(reader) ? DONE_NONE : DONE_KNOWN);
+}
+
+static void fill(const struct http_reader *reader, struct http_head *head)
+{
+    *head = (struct http_head){.status = reader->status, .retry_after = RETRY_AFTER_NONE};
+    if (reader->found == FOUND_NONE)
+        return;
+    head->retry_after = reader->found == FOUND_SECONDS ? RETRY_AFTER_SECONDS : RETRY_AFTER_DATE;
+    head->retry_after_s = reader->retry_after;
+    head->two_digit_year = reader->found == FOUND_SHORT_DATE;
+}
+
+enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head)
+{
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < count && reader->state < DONE_NONE; i++) {
+        reader->bytes++;
+        take(reader, byte[i]);
+        if (reader->bytes >= HEAD_BYTES_MAX && reader->state < DONE_NONE)
+            give_up(reader);
+    }
+    if (reader->state < DONE_NONE)
+        return HTTP_MORE;
+    if (reader->state != DONE_KNOWN)
+        return HTTP_NONE;
+    fill(reader, head);
+    return HTTP_KNOWN;
+}
+
+uint64_t http_retry_after_s(const struct http_head *head, uint64_t now_s)
+{
+    switch (head->retry_after) {
+    case RETRY_AFTER_SECONDS:
+        return head->retry_after_s;
+    case RETRY_AFTER_DATE:
+        if (head->retry_after_s <= now_s)
+            return 0;
+        if (head->two_digit_year && head->retry_after_s - now_s > FIFTY_YEARS_S)
+            return 0;
+        return head->retry_after_s - now_s;
+    default:
+        return 0;
+    }
+}
+
+/* A status that starts with 1 is one of an interim answer, unless it turns out to be 101. */
+bool http_has_begun(const struct http_reader *reader)
+{
+    if (reader->state == IN_VERSION)
+        return reader->matched > 0;
+    if (reader->state == IN_STATUS)
+        return reader->matched == 0 || reader->status / (reader->matched == 2 ? 10 : 1) != 1;
+    return reader->state >= DONE_NONE || !is_interim(reader);
+}
+
+enum http_progress http_break(const struct http_reader *reader, struct http_head *head)
+{
+    if (reader->state != DONE_KNOWN && (reader->state < AT_LINE || reader->state == DONE_NONE || is_interim(reader)))
+        return HTTP_NONE;
+    fill(reader, head);
+    return HTTP_KNOWN;
+}
