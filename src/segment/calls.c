@@ -41,7 +41,7 @@ static enum call_settled state_settled(uint64_t state)
 {
     uint32_t settled = (uint32_t)(state >> SETTLED_SHIFT) & FIELD_MASK;
 
-    return settled < CALL_OVERDUE_ENDED ? (enum call_settled)settled : CALL_OVERDUE_ENDED;
+    return settled <= CALL_RESERVED ? (enum call_settled)settled : CALL_SETTLED;
 }
 
 /* Number 0: the record was never used. */
@@ -222,6 +222,16 @@ bool calls_settle(struct segment *segment, uint32_t call, const struct call_view
     enum phase phase = settled == CALL_SETTLED ? PHASE_ANSWERED : view->phase;
 
     return state_replace(segment, call, view->raw, state_pack(state_number(view->raw), phase, settled));
+}
+
+bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view)
+{
+    uint64_t reserved = state_pack(state_number(view->raw) + 1, PHASE_ANSWERED, CALL_RESERVED);
+
+    if (view->in_flight || view->settled == CALL_RESERVED || !state_replace(segment, call, view->raw, reserved))
+        return false;
+    view->raw = reserved;
+    return true;
 }
 
 /* --- owners --- */

@@ -25,6 +25,7 @@ enum call_settled {
     CALL_SETTLED,       /* its outcome was reported */
     CALL_OVERDUE,       /* charged while it still hung */
     CALL_OVERDUE_ENDED, /* charged, and what became of it afterwards was seen too */
+    CALL_RESERVED,      /* settled, and somebody is about to begin the next one */
 };
 
 /* A call as it was read, all of it from shared memory and range-checked. */
@@ -43,6 +44,11 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder);
 /* Begins a call on a record that the caller owns and whose last call is settled. */
 void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
                  enum phase phase, uint64_t started_ns, uint64_t due_ns);
+/*
+ * Takes the next call of a record whose last one is settled, for one thread of those that want to; false for the others.
+ * calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
+ */
+bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view);
 /* Gives the record back if `owner` still has it and its call is settled. */
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 

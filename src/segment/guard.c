@@ -25,6 +25,12 @@ static uint64_t due_after(uint64_t now_ns, uint64_t timeout_ns)
     return timeout_ns != 0 && timeout_ns < DUE_NEVER - now_ns ? now_ns + timeout_ns : DUE_NEVER;
 }
 
+/* The caller's own record; false for any other, for instance the parent's in a fork's child. */
+static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
+{
+    return calls_read(guard->segment, call, view) && view->owner == guard->holder;
+}
+
 /* --- admission --- */
 
 static enum admission pass_unguarded(struct segment *segment)
@@ -142,17 +148,23 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     const struct target *target = attempt->target;
     struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
     bool may_refuse = !target->existing_allowed;
+    struct call_view view;
     struct ticket ticket;
 
     overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
     if (target->mode == MODE_OPEN && may_refuse)
         return refuse_always(guard, attempt, now_ns);
-    if (circuit == NULL || call == CALL_NONE)
+    if (circuit == NULL || !read_own(guard, call, &view))
         return pass_unguarded(guard->segment);
+    /* Of threads that send at the same moment one begins the call, and the others' bytes are more of its request. */
+    if (!calls_reserve(guard->segment, call, &view))
+        return ADMIT_PASS;
 
     enum admission admission = ask_circuit(guard, attempt, circuit, may_refuse, now_ns, &ticket);
-    if (admission != ADMIT_PASS && admission != ADMIT_PROBE)
+    if (admission != ADMIT_PASS && admission != ADMIT_PROBE) {
+        calls_settle(guard->segment, call, &view, CALL_SETTLED);
         return admission;
+    }
     uint64_t due_ns = due_after(now_ns, target->response_timeout_ns);
     calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_CONNECTED, now_ns, due_ns);
     overdue_note(guard->segment, attempt->circuit, due_ns);
@@ -160,12 +172,6 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 }
 
 /* --- the call's life --- */
-
-/* The caller's own record; false for any other, for instance the parent's in a fork's child. */
-static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
-{
-    return calls_read(guard->segment, call, view) && view->owner == guard->holder;
-}
 
 static uint64_t due_in_phase(const struct target *target, enum phase phase, uint64_t now_ns)
 {

@@ -130,6 +130,26 @@ static void a_settled_call_is_answered_and_an_overdue_one_keeps_its_phase(void *
     assert_int_equal(view.phase, PHASE_ANSWERED);
 }
 
+static void the_next_call_of_a_record_is_reserved_for_one_of_two(void **state)
+{
+    struct call_view first, second;
+    uint32_t call = begun(*state);
+
+    assert_true(calls_read(*state, call, &first));
+    assert_false(calls_reserve(*state, call, &first)); /* in flight */
+    assert_true(calls_settle(*state, call, &first, CALL_SETTLED));
+    assert_true(calls_read(*state, call, &first));
+    assert_true(calls_read(*state, call, &second));
+    assert_true(calls_reserve(*state, call, &first));
+    assert_false(calls_reserve(*state, call, &second));
+    assert_true(calls_read(*state, call, &second));
+    assert_false(second.in_flight);
+    assert_false(calls_reserve(*state, call, &second));
+    assert_true(calls_settle(*state, call, &first, CALL_SETTLED));
+    assert_true(calls_read(*state, call, &second));
+    assert_true(calls_reserve(*state, call, &second));
+}
+
 static void a_record_goes_back_only_from_its_owner(void **state)
 {
     struct call_view view;
@@ -210,7 +230,7 @@ static void what_is_out_of_range_in_a_record_is_cut(void **state)
     memset(record, 0xff, sizeof *record);
     assert_true(calls_read(segment, 0, &view));
     assert_int_equal(view.phase, PHASE_ANSWERED);
-    assert_int_equal(view.settled, CALL_OVERDUE_ENDED);
+    assert_int_equal(view.settled, CALL_SETTLED);
     assert_int_equal(view.ticket.address, ADDRESS_NONE);
     atomic_store(&record->address, CIRCUIT_ADDRESSES + 1);
     assert_true(calls_read(segment, 0, &view));
@@ -282,6 +302,7 @@ int main(void)
         CALLS_TEST(of_two_who_read_a_call_one_settles_it),
         CALLS_TEST(who_read_a_former_call_of_a_record_cannot_settle_the_present_one),
         CALLS_TEST(a_settled_call_is_answered_and_an_overdue_one_keeps_its_phase),
+        CALLS_TEST(the_next_call_of_a_record_is_reserved_for_one_of_two),
         CALLS_TEST(a_record_goes_back_only_from_its_owner),
         CALLS_TEST(each_record_is_claimed_once_and_all_can_be),
         CALLS_TEST(records_in_use_stay_low_in_the_table),
