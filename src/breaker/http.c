@@ -1,7 +1,7 @@
 /*
  * http.c - the head of an HTTP/1.x answer, byte by byte: a state machine. See http.h.
  *
- * Status line: RFC 9112, 4. Header lines: RFC 9112, 5. Retry-After: RFC 9110, 10.2.3; its dates: RFC 9110, 5.6.7.
+ * Status line: RFC 9112, 4. Header lines: RFC 9112, 5. Retry-After: RFC 9110, 10.2.3; its dates are read by http_date.c.
  * Each function `in_…` takes one byte in one state.
  */
 #include "breaker/http.h"
@@ -21,8 +21,6 @@ enum state {
     AFTER_NAME,
     AT_VALUE,
     IN_SECONDS,
-    IN_DAY_NAME,
-    IN_LONG_DAY_NAME,
     IN_DATE,
     AFTER_VALUE,
     AFTER_VALUE_CR,
@@ -34,22 +32,6 @@ enum state {
 /* What a Retry-After is, the better the larger. */
 enum found { FOUND_NONE, FOUND_SHORT_DATE, FOUND_DATE, FOUND_SECONDS };
 
-enum form { FORM_IMF, FORM_RFC850, FORM_ASCTIME, FORM_SECONDS };
-
-/*
- * The dates behind the name of the day and, but for asctime, its comma. Lower-case letters stand for the parts (digits
- * of the day, hour, minute (i), second and year; m: letters of the month; D: a digit of the day, or a blank), all else
- * for itself.
- */
-static const char *const form_patterns[] = {
-    [FORM_IMF] = " dd mmm yyyy hh:ii:ss GMT",
-    [FORM_RFC850] = " dd-mmm-yy hh:ii:ss GMT",
-    [FORM_ASCTIME] = "mmm Dd hh:ii:ss yyyy",
-};
-
-static const char day_names[7][10] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
-static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 static const char version[] = "HTTP/1.x ";
 static const char header_name[] = "retry-after";
 
@@ -169,46 +151,13 @@ static void after_name(struct http_reader *reader, unsigned char byte)
         in_other_line(reader, byte);
 }
 
-static bool is_leap(unsigned int year)
-{
-    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-}
-
-static unsigned int days_of_month(unsigned int month, unsigned int year)
-{
-    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    return days[month] + (month == 1 && is_leap(year) ? 1u : 0u);
-}
-
-/* Seconds since 1970 of the date that was read, 0 if it lies before. False: there is no such date. */
-static bool date_s(const struct http_reader *reader, uint64_t *seconds)
-{
-    unsigned int year = reader->number + (reader->form == FORM_RFC850 ? 2000u : 0u);
-    if (reader->day < 1 || reader->day > days_of_month(reader->month, year) || reader->hour > 23 ||
-        reader->minute > 59 || reader->second > 60)
-        return false;
-    *seconds = 0;
-    if (year < 1970)
-        return true;
-    unsigned int before = year - 1; /* leap days up to its end, less those up to the end of 1969 */
-    uint64_t days = (uint64_t)(year - 1970) * 365 + (before / 4 - before / 100 + before / 400) - (492 - 19 + 4);
-    for (unsigned int month = 0; month < reader->month; month++)
-        days += days_of_month(month, year);
-    days += reader->day - 1u;
-    *seconds = ((days * 24 + reader->hour) * 60 + reader->minute) * 60 + reader->second;
-    return true;
-}
-
 /* The line with a whole value has ended: it counts if it is better than what was found before. */
 static void end_value(struct http_reader *reader)
 {
-    uint64_t value = reader->number;
-    enum found found = FOUND_SECONDS;
-    if (reader->form != FORM_SECONDS) {
-        found = reader->form == FORM_RFC850 ? FOUND_SHORT_DATE : FOUND_DATE;
-        if (!date_s(reader, &value))
-            value = 0, found = FOUND_NONE;
-    }
+    enum found found = (enum found)reader->reading;
+    uint64_t value = found == FOUND_SECONDS ? reader->value.seconds : http_date_s(&reader->value.date);
+    if (found == FOUND_DATE && reader->value.date.form == HTTP_DATE_RFC850)
+        found = FOUND_SHORT_DATE;
     if (found > reader->found || (found == reader->found && value > reader->retry_after)) {
         reader->found = (uint8_t)found;
         reader->retry_after = value;
@@ -242,125 +191,16 @@ static void in_seconds(struct http_reader *reader, unsigned char byte)
         after_value(reader, byte);
         return;
     }
-    uint64_t number = reader->number * 10ull + (byte - '0');
-    reader->number = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
-}
-
-/* Three letters of a name, of which the first is a capital. False: the byte is none. */
-static bool in_letters(struct http_reader *reader, unsigned char byte, bool first)
-{
-    unsigned char letter = first ? (unsigned char)(byte | 0x20) : byte;
-    if ((first && byte == letter) || letter < 'a' || letter > 'z')
-        return false;
-    reader->letters = (uint16_t)((first ? 0u : (unsigned int)reader->letters << 5) | (byte & 31u));
-    return true;
-}
-
-static bool are_letters(const struct http_reader *reader, const char *name)
-{
-    return reader->letters == ((name[0] & 31) << 10 | (name[1] & 31) << 5 | (name[2] & 31));
-}
-
-static void start_date(struct http_reader *reader, enum form form)
-{
-    reader->form = (uint8_t)form;
-    reader->day = reader->month = reader->hour = reader->minute = reader->second = 0;
-    go(reader, IN_DATE);
-}
-
-/* The day's name is not held against the date: no recipient does that. */
-static void in_day_name(struct http_reader *reader, unsigned char byte)
-{
-    if (reader->matched < 3) {
-        if (in_letters(reader, byte, reader->matched == 0))
-            reader->matched++;
-        else
-            in_other_line(reader, byte);
-        return;
-    }
-    for (uint8_t day = 0; day < 7; day++) {
-        if (!are_letters(reader, day_names[day]))
-            continue;
-        if (byte == ',') {
-            start_date(reader, FORM_IMF);
-        } else if (byte == ' ') {
-            start_date(reader, FORM_ASCTIME);
-        } else if (byte == (unsigned char)day_names[day][3]) {
-            reader->day = day;
-            reader->state = IN_LONG_DAY_NAME;
-            reader->matched = 4;
-        } else {
-            in_other_line(reader, byte);
-        }
-        return;
-    }
-    in_other_line(reader, byte);
-}
-
-static void in_long_day_name(struct http_reader *reader, unsigned char byte)
-{
-    char expected = day_names[reader->day][reader->matched];
-    if (expected == '\0' && byte == ',')
-        start_date(reader, FORM_RFC850);
-    else if (expected != '\0' && byte == (unsigned char)expected)
-        reader->matched++;
-    else
-        in_other_line(reader, byte);
-}
-
-/* One letter of the month's name, the first, second or third. */
-static bool in_month(struct http_reader *reader, unsigned char byte, bool first, bool last)
-{
-    if (!in_letters(reader, byte, first))
-        return false;
-    for (uint8_t month = 0; last; month++) {
-        if (month == 12)
-            return false;
-        if (are_letters(reader, month_names[month])) {
-            reader->month = month;
-            break;
-        }
-    }
-    return true;
-}
-
-static bool in_digits(uint8_t *part, unsigned char byte)
-{
-    *part = (uint8_t)(*part * 10u + (byte - '0'));
-    return is_digit(byte);
-}
-
-static bool in_date_part(struct http_reader *reader, const char *pattern, unsigned char byte)
-{
-    switch (*pattern) {
-    case 'D':
-        return byte == ' ' || in_digits(&reader->day, byte);
-    case 'd':
-        return in_digits(&reader->day, byte);
-    case 'h':
-        return in_digits(&reader->hour, byte);
-    case 'i':
-        return in_digits(&reader->minute, byte);
-    case 's':
-        return in_digits(&reader->second, byte);
-    case 'y':
-        reader->number = reader->number * 10 + (uint32_t)(byte - '0');
-        return is_digit(byte);
-    case 'm':
-        return in_month(reader, byte, reader->matched == 0 || pattern[-1] != 'm', pattern[1] != 'm');
-    default:
-        return byte == (unsigned char)*pattern;
-    }
+    uint64_t seconds = reader->value.seconds * 10ull + (byte - '0');
+    reader->value.seconds = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
 }
 
 static void in_date(struct http_reader *reader, unsigned char byte)
 {
-    const char *pattern = form_patterns[reader->form] + reader->matched;
-    if (*pattern == '\0')
-        after_value(reader, byte);
-    else if (in_date_part(reader, pattern, byte))
-        reader->matched++;
-    else
+    enum http_date_progress progress = http_date_read(&reader->value.date, byte);
+    if (progress == HTTP_DATE_WHOLE)
+        go(reader, AFTER_VALUE);
+    else if (progress == HTTP_DATE_NONE)
         in_other_line(reader, byte);
 }
 
@@ -368,14 +208,14 @@ static void at_value(struct http_reader *reader, unsigned char byte)
 {
     if (is_blank(byte))
         return;
-    reader->number = 0;
-    reader->form = FORM_SECONDS;
+    reader->value = (union http_value){0};
+    reader->reading = is_digit(byte) ? FOUND_SECONDS : FOUND_DATE;
     if (is_digit(byte)) {
         go(reader, IN_SECONDS);
         in_seconds(reader, byte);
     } else {
-        go(reader, IN_DAY_NAME);
-        in_day_name(reader, byte);
+        go(reader, IN_DATE);
+        in_date(reader, byte);
     }
 }
 
@@ -411,12 +251,6 @@ static void take(struct http_reader *reader, unsigned char byte)
         break;
     case IN_SECONDS:
         in_seconds(reader, byte);
-        break;
-    case IN_DAY_NAME:
-        in_day_name(reader, byte);
-        break;
-    case IN_LONG_DAY_NAME:
-        in_long_day_name(reader, byte);
         break;
     case IN_DATE:
         in_date(reader, byte);

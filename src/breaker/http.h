@@ -12,18 +12,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "breaker/http_date.h"
+
+/* The value of a Retry-After header, while it is read: a number or a date. */
+union http_value {
+    struct http_date date;
+    uint32_t seconds;
+};
+
 /* All zero at the start of an answer. The members are the reader's own. */
 struct http_reader {
-    uint64_t retry_after; /* the best Retry-After so far: seconds, or of a date since 1970 */
-    uint32_t number;      /* being read: seconds, or a year */
+    uint64_t retry_after; /* the best so far: seconds, or a date's seconds since 1970 */
     uint32_t bytes;       /* of this head so far */
     uint16_t status;
-    uint16_t letters; /* being read: the short name of a day or month, five bits each */
     uint8_t state;
     uint8_t matched; /* bytes of what the state expects */
     uint8_t found;   /* what retry_after is */
-    uint8_t form;    /* of the date being read */
-    uint8_t day, month, hour, minute, second;
+    uint8_t reading; /* what value is */
+    union http_value value;
 };
 _Static_assert(sizeof(struct http_reader) <= 32, "a few bytes of state");
 
