@@ -797,7 +797,7 @@ class Events(CommandLine):
         follower = self.follow()
         self.next_event(follower)
         follower.stdout.close()
-        self.assertIsNotNone(eventually(lambda: follower.poll() is not None, 10))
+        self.assertTrue(eventually(lambda: follower.poll() is not None, 10), "it goes on for nobody")
         self.assertEqual(follower.stderr.read(), b"")
 
 
