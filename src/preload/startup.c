@@ -209,31 +209,36 @@ static bool attach(void)
     return true;
 }
 
+/* Everything between "there is a policy" and "ready". */
+static bool become_ready(void)
+{
+    descriptor former;
+    real_resolve();
+    if (real_is_another_copy())
+        return false;
+    use_own_clock();
+    lineage_start();
+    if (guest.policy->has_host_patterns)
+        preset_names();
+    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+        complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
+    descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */
+    descriptor_take(0);
+    return attach();
+}
+
+/* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they are called. */
 __attribute__((constructor)) static void start(void)
 {
     const char *off = secure_getenv("SOCKFUSE");
     if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")))
         return;
     int keep = errno;
-    real_resolve();
-    if (!real_is_another_copy()) {
-        use_own_clock();
-        strncpy(guest.program, program_invocation_short_name, sizeof guest.program - 1);
-        guest.policy = find_policy();
-        if (guest.policy && guest.policy->target_count) {
-            descriptor former;
-            lineage_start();
-            if (guest.policy->has_host_patterns)
-                preset_names();
-            if (!clock_start(environment("SOCKFUSE_CLOCK")))
-                complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
-            descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */
-            descriptor_take(0);
-            if (attach()) {
-                on_exit(connection_exit_handler, NULL);
-                atomic_store_explicit(&guest.ready, true, memory_order_release);
-            }
-        }
+    strncpy(guest.program, program_invocation_short_name, sizeof guest.program - 1);
+    guest.policy = find_policy();
+    if (guest.policy && guest.policy->target_count && become_ready()) {
+        on_exit(connection_exit_handler, NULL);
+        atomic_store_explicit(&guest.ready, true, memory_order_release);
     }
     errno = keep;
 }
