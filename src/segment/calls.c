@@ -1,9 +1,9 @@
 /*
  * calls.c - the table of calls: claiming, reading, moving and giving back records.
  *
- * Invariants: a record whose owner is 0 is settled, or was never used (number 0). Its fields are written only by its owner,
- * and only while it is settled (calls_begin), but for the times, which are written before the move to their phase. So
- * who wins the CAS of an unsettled state word has read fields that belong to it.
+ * Invariants: a record whose owner is 0 is settled, or was never used (number 0). Its fields are written only by its
+ * owner, and only while it is settled (calls_begin), but for the times, which are written before the move to their
+ * phase. So who wins the CAS of an unsettled state word has read fields that belong to it.
  */
 #include "segment/calls.h"
 
@@ -59,7 +59,8 @@ static struct call *record_at(const struct segment *segment, uint32_t call)
 
 uint32_t calls_limit(const struct segment *segment)
 {
-    uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_relaxed);
+    /* seq_cst: see claim_above. */
+    uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_seq_cst);
 
     return high < SEGMENT_CALLS ? high : SEGMENT_CALLS;
 }
@@ -98,8 +99,8 @@ static uint32_t claim_above(struct segment *segment, uint32_t holder)
         uint32_t high = call;
 
         /*
-         * Raised by whoever finds it too low: the one who claimed the place may have been killed in between. Relaxed: who
-         * looks for overdue calls and misses this place is told by guard_admit's note of the next due time.
+         * Raised by whoever finds it too low: the one who claimed the place may have been killed in between. seq_cst as
+         * in calls_begin: a scan that is not told of the call that begins here sees the place.
          */
         while (high <= call && !atomic_compare_exchange_weak_explicit(&segment->map->calls_high, &high, call + 1,
                                                                       memory_order_seq_cst, memory_order_relaxed)) {
@@ -206,7 +207,10 @@ static bool state_replace(struct segment *segment, uint32_t call, uint64_t expec
 {
     struct call *record = record_at(segment, call);
 
-    /* Release: the times come with the phase, and the settling is seen before the record's return. seq_cst: calls_begin. */
+    /*
+     * Release: the times come with the phase, and the settling is seen before the record's return. seq_cst:
+     * calls_begin.
+     */
     return record != NULL && atomic_compare_exchange_strong_explicit(&record->state, &expected, desired,
                                                                      memory_order_seq_cst, memory_order_relaxed);
 }

@@ -1,10 +1,11 @@
 /*
  * calls.h - the records of guarded connections and of the call in flight on each.
  *
- * A record is free (owner 0), or its owner's from calls_claim to calls_release. Its state word carries the number of the
- * present call; nothing of a call changes without its state word changing too, so whoever read a call and then wins the
- * CAS of its state has read it whole. Between calls, and while free, a record is settled. Private to src/segment, but for
- * CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing waits; system calls only where said.
+ * A record is free (owner 0), or its owner's from calls_claim to calls_release. Its state word carries the number of
+ * the present call; nothing of a call changes without its state word changing too, so whoever read a call and then
+ * wins the CAS of its state has read it whole. Between calls, and while free, a record is settled. Private to
+ * src/segment, but for CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing waits; system
+ * calls only where said.
  */
 #ifndef SOCKFUSE_SEGMENT_CALLS_H
 #define SOCKFUSE_SEGMENT_CALLS_H
@@ -45,8 +46,8 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder);
 void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
                  enum phase phase, uint64_t started_ns, uint64_t due_ns);
 /*
- * Takes the next call of a record whose last one is settled, for one thread of those that want to; false for the others.
- * calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
+ * Takes the next call of a record whose last one is settled, for one thread of those that want to; false for the
+ * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
  */
 bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view);
 /* Gives the record back if `owner` still has it and its call is settled. */

@@ -1,10 +1,10 @@
 /*
  * circuits.c - the table of circuits: an open hash table that is never locked and never moves anything.
  *
- * A place is claimed by one CAS of its hash. Whoever finds a key whose texts are not there yet writes them: every process
- * that has the key writes the same bytes, so that nobody waits for a claimer that was killed. A place that changes hands
- * carries a tombstone meanwhile. Two processes may give one key two places at the same moment, when recycling; the first
- * one in probing order wins, and the other soon stands idle.
+ * A place is claimed by one CAS of its hash. Whoever finds a key whose texts are not there yet writes them: every
+ * process that has the key writes the same bytes, so that nobody waits for a claimer that was killed. A place that
+ * changes hands carries a tombstone meanwhile. Two processes may give one key two places at the same moment, when
+ * recycling; the first one in probing order wins, and the other soon stands idle.
  */
 #include "segment/circuits.h"
 
@@ -148,7 +148,9 @@ static uint32_t claim_free(struct segment *segment, const struct key *key)
         uint32_t index = place_of(key, step);
         uint64_t expected = 0;
 
-        /* Acquire on success: nothing of ours is published by the key alone. On failure: the winner may have our key. */
+        /*
+         * Acquire on success: nothing of ours is published by the key alone. On failure: the winner may have our key.
+         */
         if (atomic_compare_exchange_strong_explicit(&segment->map->circuits[index].hash, &expected, key->hash,
                                                     memory_order_acq_rel, memory_order_acquire) ||
             expected == key->hash)
@@ -218,10 +220,10 @@ static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t
 }
 
 /*
- * Notes the use. False: the place was handed over meanwhile. Here the note is written and then the key read again; who wants
- * the place writes the key and then reads the note (take_over): with all four sequentially consistent, one sees the other.
- * A note that is fresh enough to be left alone keeps everybody from wanting the place; but it may be the new owner's, whose
- * key is then seen with it.
+ * Notes the use. False: the place was handed over meanwhile. Here the note is written and then the key read again; who
+ * wants the place writes the key and then reads the note (take_over): with all four sequentially consistent, one sees
+ * the other. A note that is fresh enough to be left alone keeps everybody from wanting the place; but it may be the
+ * new owner's, whose key is then seen with it.
  */
 static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64_t now_ns)
 {

@@ -1,9 +1,9 @@
 /*
  * circuits.h - the table of circuits in a segment: one for each destination of each target.
  *
- * Fixed memory: a circuit that is closed, idle and has no call in flight gives its place to a new destination; when none does,
- * the new destination passes unguarded and is counted. Async-signal-safe; no system call, but for a new destination that
- * needs the place of another (dead processes' records must not hold that one).
+ * Fixed memory: a circuit that is closed, idle and has no call in flight gives its place to a new destination; when
+ * none does, the new destination passes unguarded and is counted. Async-signal-safe; no system call, but for a new
+ * destination that needs the place of another (dead processes' records must not hold that one).
  */
 #ifndef SOCKFUSE_SEGMENT_CIRCUITS_H
 #define SOCKFUSE_SEGMENT_CIRCUITS_H

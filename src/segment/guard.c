@@ -1,9 +1,9 @@
 /*
  * guard.c - admission and settlement of an engine's calls: joins a circuit, the records of calls, the journal.
  *
- * The circuit decides and counts; the record makes sure that of all who see a call's end one reports it. An attempt that the
- * mode of its target lets pass against the circuit's word bears a ticket that no circuit ever knew: whatever becomes of
- * it is late.
+ * The circuit decides and counts; the record makes sure that of all who see a call's end one reports it. An attempt
+ * that the mode of its target lets pass against the circuit's word bears a ticket that no circuit ever knew: whatever
+ * becomes of it is late.
  */
 #include "segment/guard.h"
 
@@ -84,8 +84,8 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
     if (!circuit_is_closed(circuit))
         caller.addresses = address_mask(circuit, attempt, caller.address);
 
-    enum admission admission = circuit_admit(circuit, settings_in_force(attempt->target, &room), &caller, now_ns,
-                                             ticket, &transitions);
+    enum admission admission =
+        circuit_admit(circuit, settings_in_force(attempt->target, &room), &caller, now_ns, ticket, &transitions);
     report_transitions(guard, attempt->circuit, &transitions, now_ns);
     if (admission == ADMIT_PROBE && !ticket->joined)
         report_probe(guard, attempt->circuit, now_ns);
@@ -102,7 +102,10 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
     return ADMIT_PASS;
 }
 
-/* No record: nobody will see how it ends. Settled at once, so that a probe's permit is not lost and the sums stay right. */
+/*
+ * No record: nobody will see how it ends. Settled at once, so that a probe's permit is not lost and the sums stay
+ * right.
+ */
 static enum admission pass_without_record(struct guard *guard, const struct attempt *attempt,
                                           const struct ticket *ticket, uint64_t now_ns)
 {

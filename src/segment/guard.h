@@ -2,9 +2,10 @@
  * guard.h - the way from an engine to a circuit and back.
  *
  * An engine (the preload) asks guard_admit before each attempt, tells how the call goes on (guard_connected,
- * guard_requested), and what it saw of the end (guard_settle). A call that hangs longer than its target allows is found by
- * the next admission in any process, and charged. Whoever settles a call's record first reports its outcome: it is
- * reported once. Async-signal-safe; nothing is held, nothing waits. System calls only where said. errno may change.
+ * guard_requested), and what it saw of the end (guard_settle). A call that hangs longer than its target allows is
+ * found by the next admission in any process, and charged. Whoever settles a call's record first reports its outcome:
+ * it is reported once. Async-signal-safe; nothing is held, nothing waits. System calls only where said. errno may
+ * change.
  */
 #ifndef SOCKFUSE_SEGMENT_GUARD_H
 #define SOCKFUSE_SEGMENT_GUARD_H
@@ -23,10 +24,10 @@
 /* One process's side of a segment. */
 struct guard {
     struct segment *segment;
-    uint32_t holder;            /* from process_join */
+    uint32_t holder; /* from process_join */
     uint32_t pid;
     char program[PROGRAM_NAME_MAX];
-    char log[PATH_MAX];         /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
+    char log[PATH_MAX]; /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
     /*
      * Asked before an overdue attempt of this very process is charged: does it still hang? (The kernel knows of a
      * connection that the program has not asked about.) False: it does not, and guard_connected was told. NULL: it
@@ -40,24 +41,25 @@ struct guard {
 /* An attempt, as the engine sees it. */
 struct attempt {
     const struct target *target;
-    uint32_t circuit;               /* from circuits_find */
-    uint64_t address_key;           /* endpoint_hash of where it goes */
-    const uint64_t *siblings;       /* the same of all addresses that the destination's name has here; may be NULL */
+    uint32_t circuit;         /* from circuits_find */
+    uint64_t address_key;     /* endpoint_hash of where it goes */
+    const uint64_t *siblings; /* the same of all addresses that the destination's name has here; may be NULL */
     size_t sibling_count;
     unsigned int shard;
 };
 
 /*
- * May this attempt go? First charges what is overdue. ADMIT_PASS and ADMIT_PROBE take a record: `*call`, or CALL_NONE when
- * the table is full (then the attempt passes unguarded, and is counted). The mode of the target is obeyed: observe and
- * closed never refuse, open always does. No system call unless somebody else's lease or an overdue call stands in the way,
- * the table of calls is full, or a transition goes to the log.
+ * May this attempt go? First charges what is overdue. ADMIT_PASS and ADMIT_PROBE take a record: `*call`, or CALL_NONE
+ * when the table is full (then the attempt passes unguarded, and is counted). The mode of the target is obeyed:
+ * observe and closed never refuse, open always does. No system call unless somebody else's lease or an overdue call
+ * stands in the way, the table of calls is full, or a transition goes to the log.
  */
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);
 
 /*
- * May the next request go, on a connection whose last call is settled? As guard_admit, but the record is there already and nothing has to be
- * connected: the call begins in PHASE_CONNECTED. With `existing = allow` it is never refused.
+ * May the next request go, on a connection whose last call is settled? As guard_admit, but the record is there already
+ * and nothing has to be connected: the call begins in PHASE_CONNECTED. With `existing = allow` it is never refused. Of
+ * several threads that ask at once one begins the call; the others pass, for theirs is more of the same request.
  */
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
 
@@ -81,9 +83,9 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled);
 
 /*
- * A failed attempt to one of several addresses, of which others were never tried or answer for all that is known: whether its judgement should wait until
- * the program tries one of those, or does not. Notes the address as failed if so. Never for a probe, whose lease sees to it. The call stays in flight, and
- * is overdue in the end.
+ * A failed attempt to one of several addresses, of which others were never tried or answer for all that is known:
+ * whether its judgement should wait until the program tries one of those, or does not. Notes the address as failed if
+ * so. Never for a probe, whose lease sees to it. The call stays in flight, and is overdue in the end.
  */
 bool guard_waits_for_siblings(struct guard *guard, uint32_t call, const struct target *target,
                               const struct observation *observation, const uint64_t *siblings, size_t count,

@@ -1,8 +1,8 @@
 /*
  * log.c - appends one line to the log.
  *
- * A pipe without a reader answers a write with SIGPIPE, and a file at its size limit with SIGXFSZ: both would kill a host
- * that never asked for a log. They are blocked around the write; one that came of it is taken away again.
+ * A pipe without a reader answers a write with SIGPIPE, and a file at its size limit with SIGXFSZ: both would kill a
+ * host that never asked for a log. They are blocked around the write; one that came of it is taken away again.
  */
 #include "segment/log.h"
 

@@ -1,11 +1,12 @@
 /*
  * overdue.c - finding overdue calls, without a list of them.
  *
- * Each circuit has the time before which none of its calls is overdue. An admission that comes at or after that time scans
- * the table; it first moves the time a second on, so that it is the only one, and so that another will scan if it is
- * killed. A call that begins behind the scan's back takes away the mark SCANNING: then the scan does not know the true
- * minimum, leaves the second, and the next scan finds it. (The call's state is stored before the mark is looked for, the
- * mark is set before the states are read, all of it sequentially consistent: one of the two sees the other.)
+ * Each circuit has the time before which none of its calls is overdue. An admission that comes at or after that time
+ * scans the table; it first moves the time a second on, so that it is the only one, and so that another will scan if
+ * it is killed. A call that begins behind the scan's back takes away the mark SCANNING: then the scan does not know
+ * the true minimum, leaves the second, and the next scan finds it. (The call's state is stored before the mark is
+ * looked for, the mark is set before the states are read, all of it sequentially consistent: one of the two sees the
+ * other.)
  */
 #include "segment/overdue.h"
 
@@ -163,9 +164,9 @@ bool overdue_sweep(struct guard *guard, const struct target *target, unsigned in
     uint64_t after = atomic_load_explicit(&guard->sweep_after_ns, memory_order_relaxed), real_ns = clock_real_ns();
     struct scan scan = {.guard = guard, .target = target, .shard = shard, .now_ns = now_ns};
 
-    if (real_ns < after || !atomic_compare_exchange_strong_explicit(&guard->sweep_after_ns, &after,
-                                                                    later(real_ns, SWEEP_NS), memory_order_relaxed,
-                                                                    memory_order_relaxed))
+    if (real_ns < after ||
+        !atomic_compare_exchange_strong_explicit(&guard->sweep_after_ns, &after, later(real_ns, SWEEP_NS),
+                                                 memory_order_relaxed, memory_order_relaxed))
         return false;
     for (uint32_t call = 0; call < calls_limit(guard->segment); call++) {
         struct call_view view;

@@ -1,8 +1,8 @@
 /*
  * overdue.h - calls that hang longer than their target allows, and records whose owner is dead.
  *
- * Nobody watches over them: the next admission finds them, in any process. Private to src/segment. Async-signal-safe; system
- * calls only where a call is overdue, or the table of calls is full.
+ * Nobody watches over them: the next admission finds them, in any process. Private to src/segment. Async-signal-safe;
+ * system calls only where a call is overdue, or the table of calls is full.
  */
 #ifndef SOCKFUSE_SEGMENT_OVERDUE_H
 #define SOCKFUSE_SEGMENT_OVERDUE_H

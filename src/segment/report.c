@@ -1,8 +1,8 @@
 /*
  * report.c - builds events and puts them where they belong.
  *
- * Whoever opens a circuit re-arms the note of its first refusal after the opening stands in the journal, so that the two
- * have that order there.
+ * Whoever opens a circuit re-arms the note of its first refusal after the opening stands in the journal, so that the
+ * two have that order there.
  */
 #include "segment/report.h"
 
@@ -135,7 +135,9 @@ void report_refusal(const struct guard *guard, uint32_t circuit, enum admission 
     uint64_t armed = 0;
     struct event event;
 
-    /* Refusals are many: a load is all that they cost. The CAS lets one of them write. Acquire: see report_transition. */
+    /*
+     * Refusals are many: a load is all that they cost. The CAS lets one of them write. Acquire: see report_transition.
+     */
     if (entry == NULL || atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) != 0 ||
         !atomic_compare_exchange_strong_explicit(&entry->refusal_noted, &armed, 1, memory_order_acquire,
                                                  memory_order_relaxed))

@@ -1,8 +1,8 @@
 /*
  * settle.h - brings one call's outcome to its circuit, and what follows from it to where it belongs.
  *
- * Called by the one who won the settling of the call's record, or has a ticket that has no record. Private to src/segment.
- * Async-signal-safe; system calls only for the log.
+ * Called by the one who won the settling of the call's record, or has a ticket that has no record. Private to
+ * src/segment. Async-signal-safe; system calls only for the log.
  */
 #ifndef SOCKFUSE_SEGMENT_SETTLE_H
 #define SOCKFUSE_SEGMENT_SETTLE_H
@@ -22,7 +22,9 @@ struct ending {
     bool overdue;        /* it still hangs */
 };
 
-/* The settings a circuit of this target goes by: mode `closed` never opens one. `room` is where changed ones are kept. */
+/*
+ * The settings a circuit of this target goes by: mode `closed` never opens one. `room` is where changed ones are kept.
+ */
 const struct settings *settings_in_force(const struct target *target, struct settings *room);
 
 /* Who asks, for the circuit. */

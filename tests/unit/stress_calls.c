@@ -1,9 +1,9 @@
 /*
  * stress_calls.c - the guard under many threads of many processes, which are killed at random instants.
  *
- * All share one segment and one fake clock, which each of them pushes on. Checked at any time: no two living processes hold
- * the one permit of a half-open circuit. Checked at the end: every admitted call has exactly one outcome, but for at most
- * one for each thread that was killed; no record is left behind.
+ * All share one segment and one fake clock, which each of them pushes on. Checked at any time: no two living processes
+ * hold the one permit of a half-open circuit. Checked at the end: every admitted call has exactly one outcome, but for
+ * at most one for each thread that was killed; no record is left behind.
  */
 #include "support_guard.h"
 
@@ -160,7 +160,10 @@ static pid_t start_process(struct guard_bench *bench, unsigned int process, uint
     if (bench->guard.holder == 0)
         _exit(2);
     for (unsigned int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.bench = bench, .process = process, .thread = i, .leases_last = leases_last,
+        workers[i] = (struct worker){.bench = bench,
+                                     .process = process,
+                                     .thread = i,
+                                     .leases_last = leases_last,
                                      .random = (seed * THREADS + i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             _exit(3);
@@ -181,7 +184,9 @@ static void await(pid_t child, bool was_killed)
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Runs all processes for a while; kills and replaces one each `kill_every_us` (0: none). Returns how many were killed. */
+/*
+ * Runs all processes for a while; kills and replaces one each `kill_every_us` (0: none). Returns how many were killed.
+ */
 static unsigned int run(struct guard_bench *bench, unsigned int kill_every_us, bool leases_last)
 {
     struct worker chance = {.random = 88172645463325252};

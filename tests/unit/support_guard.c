@@ -183,6 +183,23 @@ void bench_open(struct guard_bench *bench)
 
 /* --- looking --- */
 
+uint32_t bench_find(struct guard_bench *bench, const char *destination)
+{
+    return circuits_find(&bench->segment, BENCH_TARGET, destination, bench->now_ns);
+}
+
+bool bench_stands(const struct guard_bench *bench, const char *destination)
+{
+    struct circuit_texts texts;
+    uint32_t cursor = 0;
+
+    while (circuits_next(&bench->segment, &cursor, &texts) != CIRCUIT_INDEX_NONE) {
+        if (strcmp(texts.destination, destination) == 0 && strcmp(texts.target, BENCH_TARGET) == 0)
+            return true;
+    }
+    return false;
+}
+
 uint64_t bench_sum(const struct guard_bench *bench, unsigned int counter)
 {
     return counters_sum(&circuits_at(&bench->segment, bench->circuit)->counters, counter);
@@ -270,4 +287,38 @@ void bench_kill(struct guard_bench *bench, pid_t child)
         if (bench->children[i] == child)
             bench->children[i--] = bench->children[--bench->child_count];
     }
+}
+
+void live_connecting(struct guard_bench *bench)
+{
+    bench_call(bench);
+}
+
+void live_connected(struct guard_bench *bench)
+{
+    bench_connected(bench, bench_call(bench));
+}
+
+void live_requested(struct guard_bench *bench)
+{
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+}
+
+void live_answered(struct guard_bench *bench)
+{
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench_settle(bench, call, SEEN_BYTES, 0, 0);
+}
+
+void live_probing(struct guard_bench *bench)
+{
+    uint32_t call;
+
+    bench->now_ns += 10 * NS_PER_S;
+    bench_admit(bench, &call);
 }

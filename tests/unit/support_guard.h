@@ -1,8 +1,8 @@
 /*
  * support_guard.h - a segment, a target and an engine's guard on the bench, with a fake clock.
  *
- * The segment is a real file in a folder of its own, so that children of a fork share it. Each bench checks at its end that
- * every admitted call has exactly one outcome, or is in flight.
+ * The segment is a real file in a folder of its own, so that children of a fork share it. Each bench checks at its end
+ * that every admitted call has exactly one outcome, or is in flight.
  */
 #ifndef SOCKFUSE_TESTS_SUPPORT_GUARD_H
 #define SOCKFUSE_TESTS_SUPPORT_GUARD_H
@@ -30,7 +30,8 @@
 struct guard_bench {
     struct segment segment;
     char folder[64];
-    struct target target; /* threshold 3, pause 10 s doubling to 60 s, no jitter, one probe of 10 s, connect_timeout 10 s */
+    struct target
+        target; /* threshold 3, pause 10 s doubling to 60 s, no jitter, one probe; all timeouts 10 s, no response's */
     struct guard guard;
     uint32_t circuit;
     uint64_t now_ns;
@@ -59,6 +60,10 @@ void bench_succeed(struct guard_bench *bench);
 /* From closed: failing calls until it is open. */
 void bench_open(struct guard_bench *bench);
 
+/* The circuit of another destination of the bench's target, made if need be; and whether observers see one. */
+uint32_t bench_find(struct guard_bench *bench, const char *destination);
+bool bench_stands(const struct guard_bench *bench, const char *destination);
+
 uint64_t bench_sum(const struct guard_bench *bench, unsigned int counter);
 uint64_t bench_late_or_counted(const struct guard_bench *bench); /* outcomes so far */
 enum circuit_state bench_state(const struct guard_bench *bench);
@@ -68,10 +73,16 @@ uint32_t bench_failures(const struct guard_bench *bench);
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last);
 
 /*
- * A child that shares the segment under an identity of its own, runs `live` and then hangs until it is killed. Returns when
- * `live` is done.
+ * A child that shares the segment under an identity of its own, runs `live` and then hangs until it is killed. Returns
+ * when `live` is done.
  */
 pid_t bench_child(struct guard_bench *bench, void (*live)(struct guard_bench *bench));
+/* What a child may live: a call that got so far, or a probe 10 s after the bench's time. */
+void live_connecting(struct guard_bench *bench);
+void live_connected(struct guard_bench *bench);
+void live_requested(struct guard_bench *bench);
+void live_answered(struct guard_bench *bench);
+void live_probing(struct guard_bench *bench);
 /* kill -9, and waits for its end. */
 void bench_kill(struct guard_bench *bench, pid_t child);
 

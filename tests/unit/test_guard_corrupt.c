@@ -1,5 +1,6 @@
 /*
- * test_guard_corrupt.c - a segment full of rubbish: the guard may say anything, but it returns, and touches nothing else.
+ * test_guard_corrupt.c - a segment full of rubbish: the guard may say anything, but it returns, and touches nothing
+ * else.
  *
  * Best under AddressSanitizer and UndefinedBehaviorSanitizer. Each case is named by its seed.
  */
@@ -119,8 +120,8 @@ static void noise_in_a_segment_in_use_does_no_harm(void **state)
             bench_call(bench);
         for (unsigned int spot = 0; spot < 400; spot++) {
             struct segment_layout *map = bench->segment.map;
-            char *spots[] = {(char *)&map->unguarded, (char *)map->calls, (char *)circuits_entry(&bench->segment,
-                                                                                               bench->circuit)};
+            char *spots[] = {(char *)&map->unguarded, (char *)map->calls,
+                             (char *)circuits_entry(&bench->segment, bench->circuit)};
             size_t sizes[] = {64, 32 * sizeof(struct call), sizeof(struct circuit_entry)};
             unsigned int part = (unsigned int)(draw() % 3);
 

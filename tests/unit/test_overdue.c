@@ -1,50 +1,13 @@
 /*
- * test_overdue.c - calls that hang longer than allowed, owners that were killed, and tables that are full.
+ * test_overdue.c - calls that hang longer than allowed, and how the next admission finds them.
  */
 #include "support_guard.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <string.h>
 
 #include "segment/layout.h"
 
 #define TIMEOUT_NS (10 * NS_PER_S)
-
-/* What the children of a test do; the last one's call is where a child can find it. */
-static void live_connecting(struct guard_bench *bench)
-{
-    bench_call(bench);
-}
-
-static void live_connected(struct guard_bench *bench)
-{
-    bench_connected(bench, bench_call(bench));
-}
-
-static void live_requested(struct guard_bench *bench)
-{
-    uint32_t call = bench_call(bench);
-
-    bench_connected(bench, call);
-    bench_requested(bench, call);
-}
-
-static void live_answered(struct guard_bench *bench)
-{
-    uint32_t call = bench_call(bench);
-
-    bench_connected(bench, call);
-    bench_settle(bench, call, SEEN_BYTES, 0, 0);
-}
-
-static void live_probing(struct guard_bench *bench)
-{
-    uint32_t call;
-
-    bench->now_ns += 10 * NS_PER_S;
-    bench_admit(bench, &call);
-}
 
 static void an_attempt_is_overdue_at_connect_timeout_and_not_a_nanosecond_before(void **state)
 {
@@ -393,143 +356,6 @@ static void a_scan_that_was_disturbed_still_notes_the_next_due_time(void **state
     bench_forget(bench, call_begun_meanwhile);
 }
 
-/* --- kill -9 --- */
-
-static void a_call_of_a_killed_process_is_neutral_and_not_in_flight(void **state)
-{
-    static void (*const lives[])(struct guard_bench *) = {live_connecting, live_connected, live_requested};
-    struct guard_bench *bench = *state;
-
-    bench->target.response_timeout_ns = 5 * NS_PER_S;
-    for (unsigned int i = 0; i < 3; i++) {
-        pid_t child = bench_child(bench, lives[i]);
-
-        assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
-        bench_kill(bench, child);
-        assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
-        bench->now_ns += TIMEOUT_NS;
-        bench_succeed(bench);
-        assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), i + 1);
-        assert_int_equal(bench_sum(bench, COUNT_FAILED), 0);
-    }
-}
-
-static void a_probe_of_a_killed_process_makes_room_for_the_next_call(void **state)
-{
-    struct guard_bench *bench = *state;
-    uint32_t call;
-
-    bench_open(bench);
-    pid_t child = bench_child(bench, live_probing);
-    bench->now_ns += 10 * NS_PER_S;
-    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_HALF_OPEN);
-    bench_kill(bench, child);
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
-    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_SUCCESS);
-    bench_forget(bench, call);
-    assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
-    /* The dead one's call is found in its time: it is late, for its lease is over. */
-    bench->now_ns += TIMEOUT_NS;
-    bench_succeed(bench);
-    assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
-}
-
-static void a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline(void **state)
-{
-    struct guard_bench *bench = *state;
-    uint32_t call;
-
-    bench_open(bench);
-    bench_kill(bench, bench_child(bench, live_probing));
-    bench->now_ns += 10 * NS_PER_S + 10 * NS_PER_S;
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
-    assert_int_equal(bench_sum(bench, COUNT_PROBES_FAILED), 0);
-    assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);
-    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 1);
-    bench_forget(bench, call);
-}
-
-static unsigned int fill_table(struct guard_bench *bench, uint32_t *calls)
-{
-    unsigned int count = 0;
-    uint32_t call;
-
-    while (bench_admit(bench, &call) == ADMIT_PASS && call != CALL_NONE)
-        calls[count++] = call;
-    return count;
-}
-
-static void a_full_table_lets_calls_pass_unguarded_and_counts_them(void **state)
-{
-    static uint32_t calls[SEGMENT_CALLS];
-    struct guard_bench *bench = *state;
-    uint32_t call;
-
-    assert_int_equal(fill_table(bench, calls), SEGMENT_CALLS);
-    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 1);
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
-    assert_int_equal(call, CALL_NONE);
-    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 2);
-    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 2);
-    bench_forget(bench, calls[4000]);
-    assert_int_equal(bench_call(bench), calls[4000]);
-    for (unsigned int i = 0; i < SEGMENT_CALLS; i++)
-        bench_forget(bench, calls[i]);
-}
-
-static void a_probe_without_a_record_gives_its_permit_back(void **state)
-{
-    static uint32_t calls[SEGMENT_CALLS];
-    struct guard_bench *bench = *state;
-    uint32_t call;
-
-    bench->target.connect_timeout_ns = 0; /* never overdue */
-    uint32_t some = bench_call(bench);
-    bench_open(bench);
-    bench->target.mode = MODE_OBSERVE;
-    unsigned int count = fill_table(bench, calls);
-    bench->target.mode = MODE_ENFORCE;
-    bench->now_ns += 10 * NS_PER_S;
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
-    assert_int_equal(call, CALL_NONE);
-    assert_int_equal(bench_state(bench), CIRCUIT_HALF_OPEN);
-    bench_forget(bench, some);
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
-    bench_forget(bench, call);
-    for (unsigned int i = 0; i < count; i++)
-        bench_forget(bench, calls[i]);
-}
-
-static void live_in_a_thousand_calls(struct guard_bench *bench)
-{
-    for (unsigned int i = 0; i < 500; i++)
-        live_requested(bench);
-    for (unsigned int i = 0; i < 500; i++)
-        live_answered(bench);
-}
-
-static void a_full_table_takes_back_the_records_of_the_dead(void **state)
-{
-    static uint32_t calls[SEGMENT_CALLS];
-    struct guard_bench *bench = *state;
-    pid_t child = bench_child(bench, live_in_a_thousand_calls);
-    unsigned int count = fill_table(bench, calls);
-    uint32_t call;
-
-    assert_int_equal(count, SEGMENT_CALLS - 1000);
-    bench_kill(bench, child);
-    /* Looked for once a second of real time: each look costs system calls. */
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
-    assert_int_equal(call, CALL_NONE);
-    atomic_store(&bench->guard.sweep_after_ns, 0);
-    for (unsigned int i = 0; i < 1000; i++)
-        calls[count++] = bench_call(bench);
-    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 500 + 2);
-    for (unsigned int i = 0; i < count; i++)
-        bench_forget(bench, calls[i]);
-    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,12 +375,6 @@ int main(void)
         GUARD_TEST(a_scan_that_never_ends_is_followed_by_another_a_second_later),
         GUARD_TEST(a_call_that_begins_behind_a_scans_back_is_found_when_it_is_overdue),
         GUARD_TEST(a_scan_that_was_disturbed_still_notes_the_next_due_time),
-        GUARD_TEST(a_call_of_a_killed_process_is_neutral_and_not_in_flight),
-        GUARD_TEST(a_probe_of_a_killed_process_makes_room_for_the_next_call),
-        GUARD_TEST(a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline),
-        GUARD_TEST(a_full_table_lets_calls_pass_unguarded_and_counts_them),
-        GUARD_TEST(a_probe_without_a_record_gives_its_permit_back),
-        GUARD_TEST(a_full_table_takes_back_the_records_of_the_dead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
