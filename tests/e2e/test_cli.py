@@ -558,6 +558,8 @@ circuit = address
         self.sockfuse("run", "-p", self.sandbox.policy_path, "-t", other.destination, "--", "true")
         self.sockfuse("run", "-t", other.destination, "--", "true")
         self.assertEqual(len(json.loads(self.sockfuse("status", "--json").stdout)), 3)
+        longer = shutil.copy(self.sandbox.policy_path, self.sandbox.policy_path + ".old")
+        self.sockfuse("run", "-p", longer, "--", "true")
         narrowed = self.sandbox.status()
         self.assertEqual(len(narrowed), 2)
         self.assertEqual({tuple(circuit["destination"] for circuit in policy["circuits"]) for policy in narrowed},
@@ -758,6 +760,7 @@ class Events(CommandLine):
 
     def test_following_tells_each_event_once(self):
         self.start()
+        self.sandbox.run(["true"])  # the segment stands, so that it is opened anew while it is followed
         follower = self.follow()
         for _ in range(3):
             self.call()
