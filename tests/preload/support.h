@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "breaker/counters.h"
+#include "breaker/outcome.h"
 
 /* --- the stage --- */
 
@@ -137,10 +138,14 @@ short poll_for(int fd, short events);
  * failed:KIND, neutral:REASON, business, late, refused, opened, overdue, overdue-ended; in-flight as of now; lost: admitted, and
  * neither in flight nor counted (its process was killed). "nothing".
  */
+/* What a loop is trying just now, for the message of a failure. */
+extern const char *at_hand;
 #define expect(server, words) expect_words(server, words, __FILE__, __LINE__)
 void expect_words(struct server *server, const char *words, const char *file, int line);
 /* Whether there is a circuit for that destination already. */
 bool has_circuit(const struct server *server);
+/* How far the one call in flight on the server's circuit has come. */
+enum phase call_phase(const struct server *server);
 uint64_t counted(const struct server *server, enum counter counter);
 /* Looks at another policy's segment from now on; NULL: at that of the tests. Also after the file was replaced. */
 void observe_policy(const char *path);

@@ -12,6 +12,7 @@
 #include "segment/segment.h"
 
 static struct segment observed;
+const char *at_hand;
 
 static bool observe(const char *path, struct segment_error *error)
 {
@@ -55,6 +56,19 @@ uint64_t counted(const struct server *server, enum counter counter)
 {
     const struct circuit *circuit = circuits_at(&observed, find(server));
     return circuit ? counters_sum(&circuit->counters, counter) : 0;
+}
+
+enum phase call_phase(const struct server *server)
+{
+    uint32_t index = find(server);
+    struct call_view view, found = {.in_flight = false};
+    for (uint32_t call = 0; call < calls_limit(&observed); call++)
+        if (calls_read(&observed, call, &view) && view.circuit == index && view.in_flight) {
+            CHECK(!found.in_flight);
+            found = view;
+        }
+    CHECK(found.in_flight);
+    return found.phase;
 }
 
 struct words {
@@ -104,7 +118,8 @@ void expect_words(struct server *server, const char *expected, const char *file,
     if (!words.length)
         strcpy(words.text, "nothing");
     if (strcmp(words.text, expected)) {
-        print_error("%s counted: %s\nexpected: %s\n", server->destination, words.text, expected);
+        print_error("%s%s%s counted: %s\nexpected: %s\n", at_hand ? at_hand : "", at_hand ? ": " : "", server->destination,
+                    words.text, expected);
         _fail(file, line);
     }
 }

@@ -70,6 +70,7 @@ static void fill(struct server *server)
 void server_start(struct server *server, const char *host, enum server_kind kind)
 {
     int taken = -1;
+    at_hand = NULL;
     do { /* the kernel gives ports again; an earlier test's would come with its circuit */
         memset(server, 0, sizeof *server);
         address_of(server, host);

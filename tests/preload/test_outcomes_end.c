@@ -96,7 +96,7 @@ static void pending_attempt_ended_in_any_way_is_a_connect_timeout(void **state)
         char words[80];
         snprintf(words, sizeof words, i + 1 < ENDS ? "1 failed:connect-timeout, %zu in-flight" : "1 failed:connect-timeout", ENDS - 1 - i);
         ends[i].end(move_up(fds[i]));
-        print_message("%s\n", ends[i].name);
+        at_hand = ends[i].name;
         expect(&server, words);
     }
     server_stop(&server);
@@ -117,7 +117,7 @@ static void waiting_request_ended_in_any_way_is_a_response_timeout(void **state)
         char words[80];
         snprintf(words, sizeof words, i + 1 < ENDS ? "1 failed:response-timeout, %zu in-flight" : "1 failed:response-timeout", ENDS - 1 - i);
         ends[i].end(move_up(fds[i]));
-        print_message("%s\n", ends[i].name);
+        at_hand = ends[i].name;
         expect(&server, words);
     }
     server_stop(&server);
@@ -218,7 +218,7 @@ static void end_process(struct server *server, struct server *hole, enum way way
     snprintf(ports[1], 16, "%d", ntohs(((struct sockaddr_in *)&hole->address)->sin_port));
     snprintf(number, sizeof number, "%d", (int)way);
     struct scene_options options = {.arguments = {ports[0], ports[1], number, status}};
-    print_message("%s, status %s\n", way_names[way], status);
+    at_hand = way_names[way];
     int ended = scene_run("end", &options);
     if (way == BY_KILL || way == BY_ABORT)
         assert_true(WIFSIGNALED(ended));

@@ -1,0 +1,247 @@
+/*
+ * test_sending.c - every function that sends makes the call a request that waits; what sends nothing does not.
+ */
+/* links: core */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "support.h"
+
+#define REQUEST "request"
+#define LENGTH ((ssize_t)sizeof REQUEST - 1)
+
+static char request[] = REQUEST;
+static struct iovec vector[2] = {{request, 3}, {request + 3, 4}};
+
+static int request_file(void)
+{
+    int fd = open(stage_file("request", REQUEST), O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    return fd;
+}
+
+static int request_pipe(void)
+{
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], request, (size_t)LENGTH) == LENGTH);
+    bare.close(ends[1]);
+    return ends[0];
+}
+
+static ssize_t by_send(int fd) { return send(fd, request, (size_t)LENGTH, 0); }
+static ssize_t by_sendto(int fd) { return sendto(fd, request, (size_t)LENGTH, 0, NULL, 0); }
+static ssize_t by_write(int fd) { return write(fd, request, (size_t)LENGTH); }
+static ssize_t by_writev(int fd) { return writev(fd, vector, 2); }
+static ssize_t by_sendmsg(int fd)
+{
+    struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+static ssize_t by_sendmmsg(int fd)
+{
+    struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = vector, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = vector + 1, .msg_iovlen = 1}}};
+    return sendmmsg(fd, messages, 2, 0) == 2 ? (ssize_t)(messages[0].msg_len + messages[1].msg_len) : -1;
+}
+static ssize_t by_sendfile(int fd)
+{
+    int file = request_file();
+    ssize_t sent = sendfile(fd, file, NULL, (size_t)LENGTH);
+    close(file);
+    return sent;
+}
+static ssize_t by_sendfile64(int fd)
+{
+    int file = request_file();
+    off64_t offset = 0;
+    ssize_t sent = sendfile64(fd, file, &offset, (size_t)LENGTH);
+    close(file);
+    return offset == sent ? sent : -1;
+}
+static ssize_t by_splice(int fd)
+{
+    int pipe = request_pipe();
+    ssize_t sent = splice(pipe, NULL, fd, NULL, (size_t)LENGTH, 0);
+    close(pipe);
+    return sent;
+}
+static ssize_t by_number_sendto(int fd) { return syscall(SYS_sendto, fd, request, LENGTH, 0, NULL, 0); }
+static ssize_t by_number_write(int fd) { return syscall(SYS_write, fd, request, LENGTH); }
+static ssize_t by_number_writev(int fd) { return syscall(SYS_writev, fd, vector, 2); }
+static ssize_t by_number_sendmsg(int fd)
+{
+    struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
+    return syscall(SYS_sendmsg, fd, &message, 0);
+}
+static ssize_t by_number_sendmmsg(int fd)
+{
+    struct mmsghdr messages = {.msg_hdr = {.msg_iov = vector, .msg_iovlen = 2}};
+    return syscall(SYS_sendmmsg, fd, &messages, 1, 0) == 1 ? (ssize_t)messages.msg_len : -1;
+}
+static ssize_t by_number_sendfile(int fd)
+{
+    int file = request_file();
+    ssize_t sent = syscall(SYS_sendfile, fd, file, NULL, LENGTH);
+    close(file);
+    return sent;
+}
+static ssize_t by_number_splice(int fd)
+{
+    int pipe = request_pipe();
+    ssize_t sent = syscall(SYS_splice, pipe, NULL, fd, NULL, LENGTH, 0);
+    close(pipe);
+    return sent;
+}
+
+static const struct sender {
+    const char *name;
+    ssize_t (*send)(int fd);
+} senders[] = {
+    {"send", by_send}, {"sendto", by_sendto}, {"write", by_write}, {"writev", by_writev}, {"sendmsg", by_sendmsg},
+    {"sendmmsg", by_sendmmsg}, {"sendfile", by_sendfile}, {"sendfile64", by_sendfile64}, {"splice", by_splice},
+    {"syscall(SYS_sendto)", by_number_sendto}, {"syscall(SYS_write)", by_number_write}, {"syscall(SYS_writev)", by_number_writev},
+    {"syscall(SYS_sendmsg)", by_number_sendmsg}, {"syscall(SYS_sendmmsg)", by_number_sendmmsg},
+    {"syscall(SYS_sendfile)", by_number_sendfile}, {"syscall(SYS_splice)", by_number_splice},
+};
+#define SENDERS (sizeof senders / sizeof *senders)
+
+static void sends_make_requests_on(const char *host)
+{
+    struct server server;
+    char received[16];
+    server_start(&server, host, SERVER_LISTENS);
+    for (size_t i = 0; i < SENDERS; i++) {
+        int fd = caller_connect(&server, 0), peer = server_accept(&server);
+        assert_int_equal(call_phase(&server), PHASE_CONNECTED);
+        errno = 4242;
+        ssize_t sent = senders[i].send(fd);
+        if (sent != LENGTH || errno != 4242)
+            fail_msg("%s: %zd, errno %d", senders[i].name, sent, errno);
+        if (call_phase(&server) != PHASE_REQUESTED)
+            fail_msg("%s was not seen", senders[i].name);
+        assert_int_equal(recv(peer, received, sizeof received, MSG_WAITALL | MSG_DONTWAIT), LENGTH);
+        assert_memory_equal(received, REQUEST, (size_t)LENGTH);
+        /* Sent, and the stream ends: that is a failure at once, while without a request it could be a program that only looked. */
+        bare.close(peer);
+        poll_for(fd, POLLIN);
+        close(fd);
+        expect(&server, "1 failed:early-close");
+    }
+    server_stop(&server);
+}
+
+static void every_send_makes_the_call_a_request(void **state)
+{
+    (void)state;
+    sends_make_requests_on("127.0.0.2");
+    sends_make_requests_on("unix");
+}
+
+static void sends_that_fail_for_own_reasons_leave_the_call(void **state)
+{
+    struct server server;
+    struct iovec bad = {(void *)8, 4};
+    struct msghdr message = {.msg_iov = &bad, .msg_iovlen = 1};
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    int fd = caller_connect(&server, SOCK_NONBLOCK);
+    poll_for(fd, POLLOUT);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ERROR, &(int){0}, &(socklen_t){sizeof(int)}), 0);
+    assert_int_equal(send(fd, (void *)8, 4, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(writev(fd, &bad, 1), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(sendmsg(fd, &message, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(write(fd, request, 0), 0);
+    assert_int_equal(send(fd, request, 4, MSG_OOB | MSG_NOSIGNAL) >= 0, 1);
+    expect(&server, "1 in-flight");
+    close(fd);
+    server_stop(&server);
+}
+
+static void full_buffer_is_no_failure(void **state)
+{
+    static char block[65536];
+    struct server server;
+    ssize_t sent;
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    int fd = caller_connect(&server, SOCK_NONBLOCK);
+    poll_for(fd, POLLOUT);
+    for (int i = 0; i < 10000 && (sent = send(fd, block, sizeof block, 0)) > 0; i++) {
+    }
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(call_phase(&server), PHASE_REQUESTED);
+    expect(&server, "1 in-flight");
+    close(fd);
+    expect(&server, "1 neutral:cancelled");
+    server_stop(&server);
+}
+
+static void every_send_on_a_reset_connection_is_a_reset(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    for (size_t i = 0; i < SENDERS; i++) {
+        int fd = caller_connect(&server, 0);
+        server_reset(server_accept(&server));
+        poll_for(fd, POLLIN);
+        ssize_t sent = senders[i].send(fd);
+        if (sent != -1 || (errno != ECONNRESET && errno != EPIPE))
+            fail_msg("%s: %zd, errno %d", senders[i].name, sent, errno);
+        expect(&server, "1 failed:reset");
+        close(fd);
+        expect(&server, "nothing");
+    }
+    server_stop(&server);
+}
+
+static volatile sig_atomic_t pipes;
+
+static void count_pipe(int number)
+{
+    (void)number;
+    pipes++;
+}
+
+static void sigpipe_comes_as_without_the_library(void **state)
+{
+    struct server server;
+    struct sigaction action = {.sa_handler = count_pipe}, former;
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    sigaction(SIGPIPE, &action, &former);
+    int fd = caller_connect(&server, 0);
+    shutdown(fd, SHUT_WR);
+    assert_int_equal(send(fd, request, 1, 0), -1);
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(pipes, 1);
+    assert_int_equal(send(fd, request, 1, MSG_NOSIGNAL), -1);
+    assert_int_equal(pipes, 1);
+    close(fd);
+    expect(&server, "1 neutral:cancelled");
+    sigaction(SIGPIPE, &former, NULL);
+    server_stop(&server);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_send_makes_the_call_a_request),
+        cmocka_unit_test(sends_that_fail_for_own_reasons_leave_the_call),
+        cmocka_unit_test(full_buffer_is_no_failure),
+        cmocka_unit_test(every_send_on_a_reset_connection_is_a_reset),
+        cmocka_unit_test(sigpipe_comes_as_without_the_library),
+    };
+    stage_enter(argc, argv, NULL, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
