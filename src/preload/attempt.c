@@ -203,6 +203,13 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         if (!ticket->again && socket_blocks(ticket->fd))
             life_settle(connection, SEEN_WAIT_ENDED, 0, false);
         return;
+    case EAGAIN:
+        /* Of a UNIX socket: a blocking one's SO_SNDTIMEO ran out; without blocking, the listener's queue is full. */
+        if (connection_has(connection, CONNECTION_UNIX) && socket_blocks(ticket->fd)) {
+            life_settle(connection, SEEN_WAIT_ENDED, 0, false);
+            return;
+        }
+        break;
     case ECONNABORTED:
         /* The kernel's answer to a connect on a socket whose error was read: it tells nothing of the peer. */
         if (ticket->after_failure)
