@@ -80,11 +80,12 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
 
 /* --- what the policy names ---------------------------------------------------------------------------------------- */
 
-static bool has_row(const struct rows *rows, const char *target, const char *destination)
+/* Whether a target has a row among some; with that destination unless it is NULL. */
+static bool has_row(const struct row *rows, size_t count, const char *target, const char *destination)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        if (strcmp(rows->at[i].target_name, target) == 0 &&
-            (destination == NULL || strcmp(rows->at[i].destination, destination) == 0))
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].target_name, target) == 0 &&
+            (destination == NULL || strcmp(rows[i].destination, destination) == 0))
             return true;
     }
     return false;
@@ -152,15 +153,18 @@ static bool literal_destination(const struct policy *policy, const struct target
            policy_destination(&match, &endpoint, names, destination, DESTINATION_MAX) > 0;
 }
 
-static void add_target(struct rows *rows, const struct policy *policy, const struct target *target)
+/* The first `called` rows are the segment's circuits; a target's other rows are at the end. */
+static void add_target(struct rows *rows, size_t called, const struct policy *policy, const struct target *target)
 {
+    size_t first = rows->count;
     for (size_t i = 0; i < target->pattern_count; i++) {
         char destination[DESTINATION_MAX] = "";
         if (literal_destination(policy, target, &target->patterns[i], destination) &&
-            !has_row(rows, target->name, destination))
+            !has_row(rows->at, called, target->name, destination) &&
+            (rows->count == first || !has_row(rows->at + first, rows->count - first, target->name, destination)))
             add_uncalled(rows, target, destination);
     }
-    if (!has_row(rows, target->name, NULL))
+    if (rows->count == first && !has_row(rows->at, called, target->name, NULL))
         add_uncalled(rows, target, (const char[DESTINATION_MAX]){0});
 }
 
@@ -182,8 +186,9 @@ void rows_collect(struct rows *rows, const struct segment *segment, const struct
     *rows = (struct rows){0};
     if (segment->map != NULL)
         read_segment(rows, segment, policy, now_ns);
+    size_t called = rows->count;
     for (size_t i = 0; policy != NULL && i < policy->target_count; i++)
-        add_target(rows, policy, &policy->targets[i]);
+        add_target(rows, called, policy, &policy->targets[i]);
     if (rows->count > 0)
         qsort(rows->at, rows->count, sizeof *rows->at, compare);
 }

@@ -325,20 +325,20 @@ static int execute(char **command)
 
 static int start(struct request *request)
 {
-    struct program *program = allocate(1, sizeof *program);
-    struct library *library = allocate(1, sizeof *library);
-    bool found = program_examine(request->command[0], program);
+    static struct program program;
+    static struct library library;
+    bool found = program_examine(request->command[0], &program);
     if (!found)
-        *program = (struct program){0};
+        program = (struct program){0};
 
     /* Both are read here already, and by their relative names. */
     make_absolute("SOCKFUSE_STATE");
     make_absolute("SOCKFUSE_CLOCK");
     char *file;
-    struct policy *policy = inherit(request) ? load_policy(request, program, &file) : NULL;
+    struct policy *policy = inherit(request) ? load_policy(request, &program, &file) : NULL;
     if (policy == NULL)
         return EXIT_RUN_FAILED;
-    if (!library_find(library) || (request->log != NULL && !set_log(request->log)))
+    if (!library_find(&library) || (request->log != NULL && !set_log(request->log)))
         return EXIT_RUN_FAILED;
     /* A program that can't be started must not leave a segment behind; execvp says why. */
     if (!found)
@@ -349,12 +349,12 @@ static int start(struct request *request)
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", getenv("SOCKFUSE_CLOCK"));
 
     bool foreign;
-    char *warning = program_warning(program, &library->elf, &foreign);
+    char *warning = program_warning(&program, &library.elf, &foreign);
     if (warning != NULL)
         warnx("%s", warning);
     if (is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
-    char *preload = foreign ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(library, getenv("LD_PRELOAD"));
+    char *preload = foreign ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(&library, getenv("LD_PRELOAD"));
     set_environment(request, policy, preload);
     return execute(request->command);
 }
