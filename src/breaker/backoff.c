@@ -1,12 +1,12 @@
 /*
- * backoff.c - how long a circuit stays open: reset timeout, back-off, jitter.
+ * backoff.c - how long a circuit stays open: reset timeout, back-off, jitter, what the destination asks for.
  *
  * Integers only (no floating point enters a host process) and all of it saturates: settings may be absurd, they come
  * from a file or from shared memory.
  */
 #include "breaker/backoff.h"
 
-#include "breaker/circuit.h"
+#include <stdatomic.h>
 
 #define PERMILLE 1000u
 
@@ -59,4 +59,26 @@ uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, ui
     uint64_t spread = permille_of(pause, settings->jitter_permille);
 
     return at_most(pause + mixed(opened_ns ^ mixed(word)) % (spread + 1), BACKOFF_PAUSE_MAX_NS);
+}
+
+uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,
+                            uint64_t opened_ns, uint64_t word)
+{
+    uint64_t pause = backoff_pause_ns(settings, step, opened_ns, word);
+    /* Relaxed: whoever counts a failure has set its floor before; the word, which was loaded with acquire, tells so. */
+    uint64_t not_before = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);
+    uint64_t held = not_before > opened_ns ? at_most(not_before - opened_ns, BACKOFF_PAUSE_MAX_NS) : 0;
+
+    return pause > held ? pause : held;
+}
+
+void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns)
+{
+    uint64_t known = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);
+
+    /* Relaxed: published by the release of the word, at the settlement that follows. Loses only to a later floor. */
+    while (known < not_before_ns &&
+           !atomic_compare_exchange_strong_explicit(&circuit->not_before_ns, &known, not_before_ns,
+                                                    memory_order_relaxed, memory_order_relaxed))
+        ;
 }

@@ -1,13 +1,15 @@
 /*
  * backoff.h - how long a circuit stays open.
  *
- * Private to src/breaker (circuit_pause_ns in circuit.h is for everybody). Pure arithmetic that saturates.
+ * Private to src/breaker (circuit_pause_ns and circuit_hold_open in circuit.h are for everybody). Arithmetic that
+ * saturates; nothing is read of a circuit but the floor under its pauses.
  */
 #ifndef SOCKFUSE_BREAKER_BACKOFF_H
 #define SOCKFUSE_BREAKER_BACKOFF_H
 
 #include <stdint.h>
 
+#include "breaker/circuit.h"
 #include "breaker/settings.h"
 
 /* No pause reaches half of the circle on which a word's deadline is compared. */
@@ -18,5 +20,9 @@
  * opening and the word before it, so that whoever computes the same opening gets the same pause.
  */
 uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, uint64_t opened_ns, uint64_t word);
+
+/* The same, lengthened so that it does not end before the circuit is free to be called again. */
+uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,
+                            uint64_t opened_ns, uint64_t word);
 
 #endif

@@ -98,7 +98,7 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
 /* Opens as of `at_ns`; all leases end. False: look again. */
 static bool open_circuit(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns)
 {
-    uint64_t pause = backoff_pause_ns(visit->settings, step, at_ns, visit->raw);
+    uint64_t pause = backoff_opening_ns(visit->circuit, visit->settings, step, at_ns, visit->raw);
     struct lease_tokens tokens = lease_tokens(visit->circuit, visit->word.leases);
 
     if (!replace(visit, (struct word){.state = CIRCUIT_OPEN, .step = step, .deadline = at_ns + pause}))
@@ -296,9 +296,13 @@ static enum step probe_succeeded(struct visit *visit, int slot)
     return COUNTED;
 }
 
-static enum step probe_attempt_failed(struct visit *visit, int slot, const struct ticket *ticket)
+static enum step probe_attempt_failed(struct visit *visit, int slot, const struct ticket *ticket,
+                                      enum failure_kind kind)
 {
-    switch (lease_attempt_failed(visit->circuit, slot, ticket->token, ticket->address)) {
+    /* No program goes on to the next address after an answer: the destination itself has failed. */
+    int address = kind == FAILURE_HTTP ? ADDRESS_NONE : ticket->address;
+
+    switch (lease_attempt_failed(visit->circuit, slot, ticket->token, address)) {
     case LEASE_GOES_ON:
         return COUNTED;
     case LEASE_LOST:
@@ -329,7 +333,7 @@ static enum step probe_attempt_returned(struct visit *visit, int slot, const str
 }
 
 /* The outcome of a probe's attempt: only the token of a standing lease decides. */
-static enum step settle_probe(struct visit *visit, const struct ticket *ticket, enum verdict verdict)
+static enum step settle_probe(struct visit *visit, const struct ticket *ticket, struct outcome outcome)
 {
     int slot;
 
@@ -342,12 +346,12 @@ static enum step settle_probe(struct visit *visit, const struct ticket *ticket, 
     if (open_expired(visit))
         return LOOK_AGAIN;
 
-    switch (verdict) {
+    switch (outcome.verdict) {
     case VERDICT_SUCCESS:
     case VERDICT_BUSINESS: /* the peer answers: that is what a probe asks */
         return probe_succeeded(visit, slot);
     case VERDICT_FAILURE:
-        return probe_attempt_failed(visit, slot, ticket);
+        return probe_attempt_failed(visit, slot, ticket, outcome.kind);
     case VERDICT_NEUTRAL:
     case VERDICT_NONE:
         break;
@@ -368,6 +372,8 @@ static void count_outcome(const struct visit *visit, struct outcome outcome)
         count(visit, COUNT_FAILED);
         if ((unsigned int)outcome.kind < FAILURE_KINDS)
             count(visit, COUNT_FAILURE_KIND + (unsigned int)outcome.kind);
+        if (outcome.kind == FAILURE_HTTP)
+            count(visit, counter_of_status(outcome.http_status));
         return;
     case VERDICT_NEUTRAL:
     case VERDICT_NONE:
@@ -388,7 +394,7 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
     transitions->count = 0;
     for (unsigned int looks = 0; step == LOOK_AGAIN && looks < LOOKS_MAX; looks++) {
         look(&visit);
-        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome.verdict)
+        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome)
                                   : settle_call(&visit, ticket, outcome.verdict);
     }
     if (step != COUNTED) {

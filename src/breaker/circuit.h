@@ -56,6 +56,7 @@ struct circuit {
     _Alignas(64) _Atomic uint64_t serial;   /* source of generations, tokens and sequences; decides nothing */
     _Atomic uint64_t state_since_ns;        /* when the last transition was; for observers */
     _Atomic uint64_t pause_ns;              /* the present pause with its jitter; for observers */
+    _Atomic uint64_t not_before_ns;         /* no opening ends before: see circuit_hold_open */
     _Alignas(64) struct lease leases[CIRCUIT_LEASES];
     _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
     struct counters counters;
@@ -133,6 +134,13 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
 enum settlement circuit_settle(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
                                const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,
                                struct transitions *transitions);
+
+/*
+ * Puts a floor under the pause: an opening from now on, also one as of a lease's deadline, does not end before
+ * `not_before_ns` (circuits' clock); of several floors the latest holds. An opening that has been stays as it is, so
+ * this comes BEFORE the settlement of the outcome that asked for it. Changes no state. For Retry-After.
+ */
+void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns);
 
 /* What an observer sees at `now_ns`; reading changes nothing. */
 struct circuit_view {

@@ -8,8 +8,30 @@
 #include <stdatomic.h>
 
 _Static_assert((unsigned int)COUNT_FAILURE_KIND + FAILURE_KINDS <= COUNT_NEUTRAL_REASON, "kinds fit below the reasons");
-_Static_assert((unsigned int)COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNTERS, "reasons fit");
+_Static_assert((unsigned int)COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNT_HTTP_STATUS, "reasons fit");
 _Static_assert(COUNTERS * sizeof(uint64_t) % 64 == 0, "a shard is whole cache lines");
+
+/* The places are part of the layout: append only. 0 stands for all others. */
+static const uint16_t statuses[] = {0,   500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511, 429, 408};
+#define STATUSES (sizeof statuses / sizeof *statuses)
+_Static_assert((unsigned int)COUNT_HTTP_STATUS + STATUSES <= COUNTERS, "statuses fit");
+
+unsigned int counter_of_status(unsigned int http_status)
+{
+    unsigned int place = STATUSES - 1;
+
+    while (place > 0 && statuses[place] != http_status)
+        place--;
+    return COUNT_HTTP_STATUS + place;
+}
+
+bool counter_status(unsigned int place, unsigned int *http_status)
+{
+    if (place >= STATUSES)
+        return false;
+    *http_status = statuses[place];
+    return true;
+}
 
 void counters_add(struct counters *counters, unsigned int shard, unsigned int counter)
 {

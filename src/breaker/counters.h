@@ -7,6 +7,7 @@
 #ifndef SOCKFUSE_BREAKER_COUNTERS_H
 #define SOCKFUSE_BREAKER_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "breaker/outcome.h"
@@ -37,12 +38,18 @@ enum counter {
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
     COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
-    COUNTERS = 48
+    COUNT_HTTP_STATUS = 48,    /* + a place for each status of FAILURE_HTTP that is usual, and one for the others */
+    COUNTERS = 64
 };
 
 struct counters {
     _Alignas(64) _Atomic uint64_t shard[COUNTER_SHARDS][COUNTERS];
 };
+
+/* The counter of a status of FAILURE_HTTP; statuses that have none of their own share one. */
+unsigned int counter_of_status(unsigned int http_status);
+/* The status of the counter COUNT_HTTP_STATUS + place, 0 of the one for all others; false: there is no such place. */
+bool counter_status(unsigned int place, unsigned int *http_status);
 
 /* Adds one. `shard` is any number (the CPU's, say). */
 void counters_add(struct counters *counters, unsigned int shard, unsigned int counter);

@@ -1,7 +1,7 @@
 /*
  * http.c - the head of an HTTP/1.x answer, byte by byte: a state machine. See http.h.
  *
- * Status line: RFC 9112, 4. Header lines: RFC 9112, 5. Retry-After: RFC 9110, 10.2.3; its dates are read by http_date.c.
+ * Status line: RFC 9112, 4. Header lines: RFC 9112, 5. Retry-After: RFC 9110, 10.2.3; its dates: http_date.c.
  * Each function `in_…` takes one byte in one state.
  */
 #include "breaker/http.h"

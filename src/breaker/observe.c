@@ -38,7 +38,7 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
         if (lease_expired(circuit, word.leases, now_ns, &deadline)) {
             /* The same computation as that of the call which will find it so. */
             uint32_t step = word_one_more(word.step, WORD_STEP_MAX);
-            view_open(view, step, deadline + backoff_pause_ns(settings, step, deadline, raw), now_ns);
+            view_open(view, step, deadline + backoff_opening_ns(circuit, settings, step, deadline, raw), now_ns);
             view->since_ns = deadline;
             break;
         }

@@ -52,17 +52,17 @@ static enum meaning meaning_of(int error)
     return MEANS_LOCAL;
 }
 
-static const struct outcome undecided = {VERDICT_NONE, FAILURE_NONE, NEUTRAL_NONE};
-static const struct outcome success = {VERDICT_SUCCESS, FAILURE_NONE, NEUTRAL_NONE};
+static const struct outcome undecided = {.verdict = VERDICT_NONE};
+static const struct outcome success = {.verdict = VERDICT_SUCCESS};
 
 static struct outcome failure(enum failure_kind kind)
 {
-    return (struct outcome){VERDICT_FAILURE, kind, NEUTRAL_NONE};
+    return (struct outcome){.verdict = VERDICT_FAILURE, .kind = kind};
 }
 
 static struct outcome neutral(enum neutral_reason reason)
 {
-    return (struct outcome){VERDICT_NEUTRAL, FAILURE_NONE, reason};
+    return (struct outcome){.verdict = VERDICT_NEUTRAL, .reason = reason};
 }
 
 /* Long enough for the program's giving up to be a timeout of its own, and not a change of mind. */
@@ -82,10 +82,25 @@ static struct outcome connected(const struct observation *seen, const struct out
     return rules->connect_is_success ? success : undecided;
 }
 
+static bool is_listed(unsigned int status, const struct outcome_rules *rules)
+{
+    for (uint32_t i = 0; i < rules->http_failure_count && i < STATUS_RANGES_MAX; i++) {
+        if (status >= rules->http_failures[i].first && status <= rules->http_failures[i].last)
+            return true;
+    }
+    return false;
+}
+
+/* The status of an answer that is not HTTP is 0, and says nothing more. */
 static struct outcome answered(const struct observation *seen, const struct outcome_rules *rules)
 {
-    (void)seen, (void)rules;
-    return success;
+    const unsigned int status = seen->http_status;
+
+    if (status == 0)
+        return success;
+    if (is_listed(status, rules))
+        return (struct outcome){.verdict = VERDICT_FAILURE, .kind = FAILURE_HTTP, .http_status = status};
+    return status >= 400 && status <= 599 ? (struct outcome){.verdict = VERDICT_BUSINESS} : success;
 }
 
 static struct outcome connect_timeout(const struct observation *seen, const struct outcome_rules *rules)
@@ -212,9 +227,14 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
         },
 };
 
-/* What holds for every failure, whatever rule found it. Its kind is kept, to be shown. */
+/*
+ * What holds for every failure, whatever rule found it. Its kind is kept, to be shown. But the peer itself has said
+ * that it failed where the kind is FAILURE_HTTP: no other address is an excuse for that, and `http_failures` lists it.
+ */
 static struct outcome excused(struct outcome outcome, const struct observation *seen, const struct outcome_rules *rules)
 {
+    if (outcome.kind == FAILURE_HTTP)
+        return outcome;
     /* One address of several, and another one answers. A connection that had answered itself is past that question. */
     bool answers = seen->other_answered && (seen->phase == PHASE_CONNECTING || !seen->answered_before);
     /* Or may yet answer: only whether one can connect is a question of the address. */
@@ -271,6 +291,21 @@ const char *failure_kind_name(unsigned int kind)
 const char *neutral_reason_name(unsigned int reason)
 {
     return reason < NEUTRAL_REASONS ? reason_names[reason] : "unknown";
+}
+
+const char *failure_label(unsigned int kind, unsigned int http_status, char text[FAILURE_LABEL_MAX])
+{
+    static const char prefix[] = "http-";
+    const size_t length = sizeof prefix - 1;
+
+    if (kind != FAILURE_HTTP || http_status < HTTP_STATUS_MIN || http_status > HTTP_STATUS_MAX)
+        return failure_kind_name(kind);
+    memcpy(text, prefix, length);
+    text[length] = (char)('0' + http_status / 100);
+    text[length + 1] = (char)('0' + http_status / 10 % 10);
+    text[length + 2] = (char)('0' + http_status % 10);
+    text[length + 3] = '\0';
+    return text;
 }
 
 enum failure_kind failure_kind_named(const char *name)

@@ -34,7 +34,7 @@ enum verdict {
     VERDICT_SUCCESS,
     VERDICT_FAILURE,
     VERDICT_NEUTRAL,
-    VERDICT_BUSINESS, /* the peer answered and said no; filled by readers of protocols */
+    VERDICT_BUSINESS, /* the peer answered and said no */
 };
 
 /* The kinds of failure, in the order in which they are written. Values are stored in shared memory: append only. */
@@ -67,6 +67,7 @@ struct outcome {
     enum verdict verdict;
     enum failure_kind kind;     /* of a failure, also of one that is neutral by ADDRESS or UNLISTED */
     enum neutral_reason reason; /* of a neutral outcome */
+    unsigned int http_status;   /* of FAILURE_HTTP; else 0 */
 };
 
 struct observation {
@@ -89,13 +90,15 @@ struct status_range {
     uint16_t first, last;
 };
 #define STATUS_RANGES_MAX 16u
+#define HTTP_STATUS_MIN 100u
+#define HTTP_STATUS_MAX 999u
 
 struct outcome_rules {
     uint64_t abandon_after_ns;
     uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
     bool connect_is_success;   /* success = connect */
     uint32_t http_failure_count;
-    struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures */
+    struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures, ascending */
 };
 
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
@@ -104,6 +107,12 @@ struct outcome outcome_judge(const struct observation *seen, const struct outcom
 /* "connect-timeout", "local", …; "unknown" for a value out of range. Never NULL. Async-signal-safe. */
 const char *failure_kind_name(unsigned int kind);
 const char *neutral_reason_name(unsigned int reason);
+/*
+ * A failure as people are shown it: its kind's name, or "http-503" with the status of FAILURE_HTTP where it is known.
+ * Returns `text` or a constant. Async-signal-safe.
+ */
+#define FAILURE_LABEL_MAX 16
+const char *failure_label(unsigned int kind, unsigned int http_status, char text[FAILURE_LABEL_MAX]);
 /* The kind of that name, or FAILURE_NONE. */
 enum failure_kind failure_kind_named(const char *name);
 

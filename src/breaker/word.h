@@ -47,8 +47,9 @@ _Static_assert((1u << CIRCUIT_LEASES) - 1 == WORD_LEASES_MASK, "a bit for each l
 _Static_assert(sizeof(struct lease) == 32 && sizeof(struct circuit_address) == 32, "pinned");
 _Static_assert(offsetof(struct lease, deadline_ns) == 8 && offsetof(struct lease, attempts) == 16, "pinned");
 _Static_assert(offsetof(struct circuit, word) == 0 && offsetof(struct circuit, serial) == 64, "pinned");
+_Static_assert(offsetof(struct circuit, pause_ns) == 80 && offsetof(struct circuit, not_before_ns) == 88, "pinned");
 _Static_assert(offsetof(struct circuit, leases) == 128 && offsetof(struct circuit, addresses) == 384, "pinned");
-_Static_assert(offsetof(struct circuit, counters) == 640 && sizeof(struct counters) == 3072, "pinned");
+_Static_assert(offsetof(struct circuit, counters) == 640 && sizeof(struct counters) == 4096, "pinned");
 
 /* A word taken apart. Fields that its state does not have are 0. */
 struct word {

@@ -108,7 +108,7 @@ static uint64_t ago(uint64_t now_ns, uint64_t then_ns)
 
 static void add_circuit(struct table *table, const struct row *row, bool name_targets, uint64_t now_ns)
 {
-    char span[SPAN_TEXT_MAX];
+    char span[SPAN_TEXT_MAX], label[FAILURE_LABEL_MAX];
     uint64_t retry_ms;
     table_add(table, PLAIN, name_targets || row->destination[0] == '\0' ? row->target_name : "");
     table_add(table, PLAIN, row->destination);
@@ -129,7 +129,8 @@ static void add_circuit(struct table *table, const struct row *row, bool name_ta
     add_count(table, row->counts[COUNT_LATE]);
     table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_REFUSED]);
     if (row->has_failure)
-        table_addf(table, PLAIN, "%s, %s ago", failure_kind_name(row->last_failure.kind),
+        table_addf(table, PLAIN, "%s, %s ago",
+                   failure_label(row->last_failure.kind, row->last_failure.http_status, label),
                    span_format(ago(now_ns, row->last_failure.mono_ns), span));
     else
         table_add(table, PLAIN, "");
@@ -151,7 +152,8 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
         if (local > 0) {
             fputs("  note: ", stdout);
             print_safely(rows->at[i].destination, stdout);
-            printf(": %" PRIu64 " of the neutral calls failed on this side (no route, no port, no permission)\n", local);
+            printf(": %" PRIu64 " of the neutral calls failed on this side (no route, no port, no permission)\n",
+                   local);
         }
     }
 }

@@ -38,10 +38,17 @@ static void write_counters(struct json *json, const struct row *row)
 
 static void write_kinds(struct json *json, const struct row *row)
 {
+    char label[FAILURE_LABEL_MAX];
+    unsigned int status;
     json_open(json, "failures", '{');
     for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
-        if (row->counts[COUNT_FAILURE_KIND + kind] > 0)
+        if (kind != FAILURE_HTTP && row->counts[COUNT_FAILURE_KIND + kind] > 0)
             json_unsigned(json, failure_kind_name(kind), row->counts[COUNT_FAILURE_KIND + kind]);
+    }
+    for (unsigned int place = 0; counter_status(place, &status); place++) {
+        if (row->counts[COUNT_HTTP_STATUS + place] > 0)
+            json_unsigned(json, status != 0 ? failure_label(FAILURE_HTTP, status, label) : "http-other",
+                          row->counts[COUNT_HTTP_STATUS + place]);
     }
     json_close(json, '}');
     json_open(json, "neutral", '{');
@@ -64,14 +71,14 @@ static void write_errno(struct json *json, int error)
 static void write_last_failure(struct json *json, const struct row *row)
 {
     const struct event *failure = &row->last_failure;
-    char time[32];
+    char time[32], label[FAILURE_LABEL_MAX];
     if (!row->has_failure) {
         json_null(json, "last_failure");
         return;
     }
     time_rfc3339(failure->time_ns, time, sizeof time);
     json_open(json, "last_failure", '{');
-    json_string(json, "kind", failure_kind_name(failure->kind));
+    json_string(json, "kind", failure_label(failure->kind, failure->http_status, label));
     write_errno(json, failure->error);
     json_unsigned(json, "elapsed_ms", failure->elapsed_ms);
     json_unsigned(json, "pid", failure->pid);

@@ -108,7 +108,8 @@ static void add_errno(struct text *text, int error)
 
 static void add_json_failure(struct text *text, const struct event *event)
 {
-    add_string(text, "kind", failure_kind_name(event->kind), SIZE_MAX);
+    char label[FAILURE_LABEL_MAX];
+    add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
     text_add(text, ",\"errno\":");
     if (event->error == 0) {
         text_add(text, "null");
@@ -209,7 +210,8 @@ static void add_line_transition(struct text *text, const struct event *event)
 
 static void add_line_failure(struct text *text, const struct event *event)
 {
-    text_add(text, failure_kind_name(event->kind));
+    char label[FAILURE_LABEL_MAX];
+    text_add(text, failure_label(event->kind, event->http_status, label));
     if (event->error != 0) {
         text_add(text, " (");
         add_errno(text, event->error);

@@ -50,7 +50,8 @@ struct event {
     char program[PROGRAM_NAME_MAX];
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
-    uint8_t reserved2[16];
+    uint16_t http_status; /* FAILURE: of FAILURE_HTTP, or 0 */
+    uint8_t reserved2[14];
 };
 _Static_assert(sizeof(struct event) == 504, "an event and its stamp fill 512 bytes");
 
@@ -59,7 +60,7 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
 /*
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
- * refused, and of one to open failures, pause_ms; of a failure kind, errno (its name, or null), elapsed_ms, overdue;
+ * refused, and of one to open failures, pause_ms; of a failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue;
  * of a refusal reason (the state that refused).
  */
 size_t event_json(const struct event *event, char *text, size_t size);

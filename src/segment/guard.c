@@ -233,6 +233,14 @@ static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard
         counters_add(&circuit->counters, shard, COUNT_OVERDUE_ENDED);
 }
 
+/* Until when an answer asks to be left alone, as far as the target goes along with that. */
+static uint64_t free_again(const struct target *target, uint64_t retry_after_ns, uint64_t now_ns)
+{
+    uint64_t wait_ns = retry_after_ns < target->retry_after_max_ns ? retry_after_ns : target->retry_after_max_ns;
+
+    return wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
+}
+
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns)
 {
@@ -242,7 +250,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     for (unsigned int step = 0; step < STEPS_MAX; step++) {
         if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
             return nothing;
-        const struct circuit *circuit = circuits_at(guard->segment, view.circuit);
+        struct circuit *circuit = circuits_at(guard->segment, view.circuit);
         if (circuit == NULL)
             return nothing;
 
@@ -257,6 +265,8 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
         }
         if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
             continue;
+        if (observation->retry_after_ns > 0)
+            circuit_hold_open(circuit, free_again(target, observation->retry_after_ns, now_ns));
         struct ending ending = {.outcome = outcome,
                                 .at_ns = now_ns,
                                 .elapsed_ns = observation->waited_ns,

@@ -54,6 +54,8 @@ static bool make_sane(struct event *event)
     event->destination[sizeof event->destination - 1] = '\0';
     if (event->kind >= FAILURE_KINDS)
         event->kind = FAILURE_NONE;
+    if (event->http_status > HTTP_STATUS_MAX)
+        event->http_status = 0;
     if (event->from > CIRCUIT_HALF_OPEN)
         event->from = CIRCUIT_CLOSED;
     if (event->to > CIRCUIT_HALF_OPEN)

@@ -106,6 +106,7 @@ void report_failure(const struct guard *guard, uint32_t circuit, const struct fa
 
     start_event(&event, guard, circuit, EVENT_FAILURE, now_ns);
     event.kind = (uint8_t)failure->kind;
+    event.http_status = (uint16_t)failure->http_status;
     event.error = failure->error;
     event.elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
     event.overdue = failure->overdue;

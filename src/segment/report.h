@@ -19,6 +19,7 @@ void report_transitions(const struct guard *guard, uint32_t circuit, const struc
 
 struct failure {
     enum failure_kind kind;
+    unsigned int http_status; /* of FAILURE_HTTP; else 0 */
     int error;
     uint64_t elapsed_ns;
     uint32_t owner; /* whose call it was */

@@ -35,7 +35,8 @@ struct caller guard_caller(const struct guard *guard, unsigned int shard)
 /* After other_answered was asked for the judgement, so that this failure is not its own excuse. */
 static void note_address(struct circuit *circuit, int address, struct outcome outcome)
 {
-    if (outcome.verdict == VERDICT_SUCCESS || outcome.verdict == VERDICT_BUSINESS)
+    /* An address that says "503" has answered. */
+    if (outcome.verdict == VERDICT_SUCCESS || outcome.verdict == VERDICT_BUSINESS || outcome.kind == FAILURE_HTTP)
         circuit_address_answered(circuit, address);
     else if (outcome.kind != FAILURE_NONE)
         circuit_address_failed(circuit, address);
@@ -61,6 +62,7 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
         report_failure(guard, call->circuit,
                        &(struct failure){
                            .kind = ending->outcome.kind,
+                           .http_status = ending->outcome.http_status,
                            .error = ending->error,
                            .elapsed_ns = ending->elapsed_ns,
                            .owner = call->owner,

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct outcome breaker_success = {VERDICT_SUCCESS, FAILURE_NONE, NEUTRAL_NONE};
-const struct outcome breaker_failure = {VERDICT_FAILURE, FAILURE_REFUSED, NEUTRAL_NONE};
-const struct outcome breaker_neutral = {VERDICT_NEUTRAL, FAILURE_NONE, NEUTRAL_CANCELLED};
-const struct outcome breaker_business = {VERDICT_BUSINESS, FAILURE_NONE, NEUTRAL_NONE};
+const struct outcome breaker_success = {.verdict = VERDICT_SUCCESS};
+const struct outcome breaker_failure = {.verdict = VERDICT_FAILURE, .kind = FAILURE_REFUSED};
+const struct outcome breaker_neutral = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_CANCELLED};
+const struct outcome breaker_business = {.verdict = VERDICT_BUSINESS};
 
 static bool is_alive(uint32_t holder, void *context)
 {

@@ -63,11 +63,13 @@ static void every_outcome_is_counted_once_with_its_kind(void **state)
     bench->settings.failure_threshold = 0;
     for (unsigned int kind = FAILURE_CONNECT_TIMEOUT; kind < FAILURE_KINDS; kind++) {
         for (unsigned int i = 0; i < kind; i++)
-            breaker_call(bench, (struct outcome){VERDICT_FAILURE, (enum failure_kind)kind, NEUTRAL_NONE});
+            breaker_call(bench, (struct outcome){.verdict = VERDICT_FAILURE, .kind = (enum failure_kind)kind});
     }
     for (unsigned int reason = NEUTRAL_LOCAL; reason < NEUTRAL_REASONS; reason++) {
         for (unsigned int i = 0; i < reason; i++)
-            breaker_call(bench, (struct outcome){VERDICT_NEUTRAL, FAILURE_REFUSED, (enum neutral_reason)reason});
+            breaker_call(bench, (struct outcome){.verdict = VERDICT_NEUTRAL,
+                                                 .kind = FAILURE_REFUSED,
+                                                 .reason = (enum neutral_reason)reason});
     }
     breaker_call(bench, breaker_success);
     breaker_call(bench, breaker_business);

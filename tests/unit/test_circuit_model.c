@@ -25,6 +25,7 @@ struct model {
     enum circuit_state state;
     uint32_t failures, step, successes;
     uint64_t deadline; /* of the pause */
+    uint64_t not_before;
     unsigned int era;  /* grows when the circuit leaves open */
     struct model_probe probes[CIRCUIT_LEASES];
     unsigned int probe_count;
@@ -93,8 +94,10 @@ static void model_open(struct trial *trial, uint32_t step, uint64_t at, enum tra
 
     check(trial, trial->real.count > model->made.count);
     uint64_t pause = trial->real.at[model->made.count].pause_ns;
-    check(trial, pause >= plain);
-    check(trial, pause <= plain + plain * trial->settings.jitter_permille / 1000);
+    uint64_t held = model->not_before > at ? model->not_before - at : 0;
+    uint64_t longest = plain + plain * trial->settings.jitter_permille / 1000;
+    check(trial, pause >= plain && pause >= held);
+    check(trial, pause <= (longest > held ? longest : held));
     model_note(model, CIRCUIT_OPEN, reason);
     model->step = step;
     model->deadline = at + pause;
@@ -222,14 +225,14 @@ static enum settlement model_settle_call(struct trial *trial, const struct held 
     return SETTLED_COUNTED;
 }
 
-static enum settlement model_settle_probe(struct trial *trial, const struct ticket *ticket, enum verdict verdict)
+static enum settlement model_settle_probe(struct trial *trial, const struct ticket *ticket, struct outcome outcome)
 {
     struct model *model = &trial->model;
     struct model_probe *probe = model_find(model, ticket->token);
 
     if (model->state != CIRCUIT_HALF_OPEN || probe == NULL || model_expire(trial))
         return SETTLED_LATE;
-    switch (verdict) {
+    switch (outcome.verdict) {
     case VERDICT_SUCCESS:
     case VERDICT_BUSINESS:
         model->counts[COUNT_PROBES_SUCCEEDED]++;
@@ -241,7 +244,7 @@ static enum settlement model_settle_probe(struct trial *trial, const struct tick
         break;
     case VERDICT_FAILURE:
         probe->failed |= mask_of(ticket->address);
-        if (ticket->address == ADDRESS_NONE || (probe->expected & ~probe->failed) == 0) {
+        if (outcome.kind == FAILURE_HTTP || ticket->address == ADDRESS_NONE || (probe->expected & ~probe->failed) == 0) {
             model->counts[COUNT_PROBES_FAILED]++;
             model_open(trial, model->step < 31 ? model->step + 1 : 31, trial->now, REASON_PROBE_FAILED);
         }
@@ -343,13 +346,22 @@ static void step_settle(struct trial *trial)
     struct outcome outcome = {.verdict = verdicts[draw(trial, sizeof verdicts / sizeof *verdicts)]};
     if (outcome.verdict == VERDICT_FAILURE)
         outcome.kind = (enum failure_kind)(1 + draw(trial, FAILURE_KINDS - 1));
+    if (outcome.kind == FAILURE_HTTP)
+        outcome.http_status = 500 + (unsigned int)draw(trial, 100);
+    if (draw(trial, 8) == 0) {
+        uint64_t not_before = trial->now + draw(trial, 3 * trial->settings.reset_timeout_ns);
+
+        circuit_hold_open(trial->circuit, not_before);
+        if (not_before > model->not_before)
+            model->not_before = not_before;
+    }
     if (outcome.verdict == VERDICT_NEUTRAL)
         outcome.reason = (enum neutral_reason)(1 + draw(trial, NEUTRAL_REASONS - 1));
     struct caller caller = draw_caller(trial);
 
     enum settlement real = circuit_settle(trial->circuit, &trial->settings, &caller, &held->ticket, outcome, trial->now,
                                           &trial->real);
-    enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, &held->ticket, outcome.verdict)
+    enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, &held->ticket, outcome)
                                                        : model_settle_call(trial, held, outcome.verdict);
     check(trial, real == expected);
     held->used = false;
@@ -360,6 +372,8 @@ static void step_settle(struct trial *trial)
     model->counts[sums[outcome.verdict]]++;
     if (outcome.verdict == VERDICT_FAILURE)
         model->counts[COUNT_FAILURE_KIND + outcome.kind]++;
+    if (outcome.kind == FAILURE_HTTP)
+        model->counts[counter_of_status(outcome.http_status)]++;
     if (outcome.verdict == VERDICT_NEUTRAL)
         model->counts[COUNT_NEUTRAL_REASON + outcome.reason]++;
 }

@@ -199,7 +199,7 @@ static void an_outcome_without_a_verdict_does_not_keep_the_permit(void **state)
 
     breaker_open(bench);
     breaker_probe(bench);
-    breaker_settle(bench, bench->ticket, (struct outcome){VERDICT_NONE, FAILURE_NONE, NEUTRAL_NONE});
+    breaker_settle(bench, bench->ticket, (struct outcome){.verdict = VERDICT_NONE});
     assert_int_equal(breaker_admit(bench), ADMIT_PROBE);
     assert_int_equal(bench->transitions, 2);
 }

@@ -42,10 +42,10 @@ static const int reset[] = {ECONNRESET, EPIPE, ECONNABORTED, 0};
 static const int local[] = {OTHERS,       ETIMEDOUT,  ECONNREFUSED, ENOENT,      EHOSTUNREACH, ENETUNREACH,  EHOSTDOWN,
                             ENETDOWN,     EPROTO,     ENOPROTOOPT,  ECONNRESET,  EPIPE,        ECONNABORTED, 0};
 
-#define NOTHING {VERDICT_NONE, FAILURE_NONE, NEUTRAL_NONE}
-#define SUCCESS {VERDICT_SUCCESS, FAILURE_NONE, NEUTRAL_NONE}
-#define FAILS(kind) {VERDICT_FAILURE, FAILURE_##kind, NEUTRAL_NONE}
-#define SPARED(reason) {VERDICT_NEUTRAL, FAILURE_NONE, NEUTRAL_##reason}
+#define NOTHING {.verdict = VERDICT_NONE}
+#define SUCCESS {.verdict = VERDICT_SUCCESS}
+#define FAILS(name) {.verdict = VERDICT_FAILURE, .kind = FAILURE_##name}
+#define SPARED(name) {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_##name}
 
 static const struct row {
     enum phase phase;
@@ -155,11 +155,17 @@ static struct outcome_rules rules_with(unsigned int flags)
                                   .connect_is_success = (flags & CONNECT_IS_SUCCESS) != 0};
 }
 
+static struct outcome excused(enum failure_kind kind, enum neutral_reason reason)
+{
+    return (struct outcome){.verdict = VERDICT_NEUTRAL, .kind = kind, .reason = reason};
+}
+
 static void assert_outcome(struct outcome found, struct outcome expected)
 {
     assert_int_equal(found.verdict, expected.verdict);
     assert_int_equal(found.kind, expected.kind);
     assert_int_equal(found.reason, expected.reason);
+    assert_int_equal(found.http_status, expected.http_status);
 }
 
 /* Calls `check` for every observation there is; errnos only where one was seen. */
@@ -219,7 +225,7 @@ static void check_neighbour(const struct observation *seen, const struct outcome
     beside.other_answered = true;
     struct outcome outcome = outcome_judge(&beside, rules);
     if (plain.verdict == VERDICT_FAILURE && (seen->phase == PHASE_CONNECTING || (flags & ANSWERED_BEFORE) == 0))
-        assert_outcome(outcome, (struct outcome){VERDICT_NEUTRAL, plain.kind, NEUTRAL_ADDRESS});
+        assert_outcome(outcome, excused(plain.kind, NEUTRAL_ADDRESS));
     else
         assert_outcome(outcome, plain);
 }
@@ -240,7 +246,7 @@ static void check_other_tried(const struct observation *seen, const struct outco
     beside.other_tried = true;
     struct outcome outcome = outcome_judge(&beside, rules);
     if (plain.verdict == VERDICT_FAILURE && seen->phase == PHASE_CONNECTING)
-        assert_outcome(outcome, (struct outcome){VERDICT_NEUTRAL, plain.kind, NEUTRAL_ADDRESS});
+        assert_outcome(outcome, excused(plain.kind, NEUTRAL_ADDRESS));
     else
         assert_outcome(outcome, plain);
 }
@@ -261,8 +267,7 @@ static void check_mask(const struct observation *seen, const struct outcome_rule
     for (unsigned int kind = FAILURE_NONE; kind < FAILURE_KINDS; kind++) {
         masked.failure_mask = ~(1u << kind);
         if (plain.verdict == VERDICT_FAILURE && plain.kind == kind)
-            assert_outcome(outcome_judge(seen, &masked),
-                           (struct outcome){VERDICT_NEUTRAL, plain.kind, NEUTRAL_UNLISTED});
+            assert_outcome(outcome_judge(seen, &masked), excused(plain.kind, NEUTRAL_UNLISTED));
         else
             assert_outcome(outcome_judge(seen, &masked), plain);
     }
@@ -281,7 +286,7 @@ static void a_neighbour_that_answers_goes_before_an_unlisted_kind(void **state)
 
     (void)state;
     seen.other_answered = true;
-    assert_outcome(outcome_judge(&seen, &rules), (struct outcome){VERDICT_NEUTRAL, FAILURE_REFUSED, NEUTRAL_ADDRESS});
+    assert_outcome(outcome_judge(&seen, &rules), excused(FAILURE_REFUSED, NEUTRAL_ADDRESS));
 }
 
 static void giving_up_before_50_ms_is_never_a_timeout(void **state)
