@@ -223,7 +223,7 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
                            elf->machine, library->machine, consequence);
     const char *privilege = privilege_of(binary);
     if (privilege != NULL)
-        return format_text("%s is %s, and for such programs the loader ignores LD_PRELOAD: %s; start it as a user who has "
-                           "that privilege already, or use a copy without it", binary, privilege, consequence);
+        return format_text("%s is %s, and for such programs the loader ignores LD_PRELOAD: %s; start it as a user who "
+                           "has that privilege already, or use a copy without it", binary, privilege, consequence);
     return NULL;
 }

@@ -282,8 +282,8 @@ static bool try_segment(const struct policy *policy, const struct request *reque
         overrides_remember(segment->path, request->options.at);
         segment_detach(segment);
     } else {
-        warnx("%s is not started: it would run unguarded, since its circuits can't be kept in %s; set SOCKFUSE_STATE to "
-              "a folder of your own", request->command[0], folder);
+        warnx("%s is not started: it would run unguarded, since its circuits can't be kept in %s; set SOCKFUSE_STATE "
+              "to a folder of your own", request->command[0], folder);
     }
     free(segment);
     free(error);
