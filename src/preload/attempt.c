@@ -142,7 +142,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         return PASSAGE_FREE;
 
     uint64_t real_ns = clock_real_ns();
-    uint64_t now_ns = clock_is_replaced() ? clock_circuit_ns() : real_ns;
+    uint64_t now_ns = clock_circuit_at(real_ns);
     const struct target *target = destination.match.target;
     struct station *station = guest_station(target->scope);
     if (!station)

@@ -68,21 +68,19 @@ void life_connected(struct connection *connection)
 
 void life_requested(struct connection *connection)
 {
-    uint64_t now_ns = clock_real_ns();
+    bool just_begun = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SENT);
+    uint64_t now_ns = just_begun ? atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed) : clock_real_ns();
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
     connection_mark(connection, CONNECTION_SENT);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    if (connection->target->response_timeout_ns && clock_is_replaced())
-        now_ns = clock_circuit_ns();
-    guard_requested(&connection->station->guard, connection->call, connection->target, now_ns);
+    guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_at(now_ns));
 }
 
 /* How long the program has waited for what it waits for now. */
-static uint64_t waited_ns(const struct connection *connection)
+static uint64_t waited_ns(const struct connection *connection, uint64_t now)
 {
-    uint64_t now = clock_real_ns();
     uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     uint64_t shut = atomic_load_explicit(&connection->shut_write_ns, memory_order_relaxed);
     uint64_t before = atomic_load_explicit(&connection->waited_before_ns, memory_order_relaxed);
@@ -96,18 +94,13 @@ static uint64_t waited_ns(const struct connection *connection)
 /* Seconds from now, as the answer says; a date that is past, or absurd, says nothing. */
 static uint64_t retry_after_ns(const struct http_head *head)
 {
-    uint64_t seconds = head->retry_after_s;
-    if (head->retry_after == RETRY_AFTER_NONE)
-        return 0;
-    if (head->retry_after == RETRY_AFTER_DATE) {
-        uint64_t now_s = clock_wall_ns() / NS_PER_S;
-        seconds = seconds > now_s ? seconds - now_s : 0;
-    }
+    uint64_t seconds = http_retry_after_s(head, clock_wall_ns() / NS_PER_S);
     return seconds < UINT32_MAX ? seconds * NS_PER_S : UINT32_MAX * NS_PER_S;
 }
 
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
+    uint64_t real_ns = clock_real_ns();
     struct observation observation = {
         .seen = seen,
         .error = error,
@@ -117,7 +110,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .answered_before = connection_has(connection, CONNECTION_REUSED),
         .own_end = connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
-        .waited_ns = waited_ns(connection),
+        .waited_ns = waited_ns(connection, real_ns),
     };
     if (seen == SEEN_GAVE_UP)
         observation.sibling_won = siblings_won(connection->circuit, connection->address_key, connection->raced_since);
@@ -126,7 +119,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
     guard_settle(&connection->station->guard, connection->call, connection->target, life_shard(), &observation,
-                 clock_circuit_ns());
+                 clock_circuit_at(real_ns));
 }
 
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
@@ -255,7 +248,7 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
             return; /* the error was taken by somebody we did not see */
     } else if (state.stage == SOCKET_PEER_DONE) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */
-        if (phase == PHASE_REQUESTED || waited_ns(connection) >= connection->target->rules.abandon_after_ns)
+        if (phase == PHASE_REQUESTED || waited_ns(connection, clock_real_ns()) >= connection->target->rules.abandon_after_ns)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {

@@ -69,6 +69,11 @@ uint64_t clock_wall_ns(void)
     return now(CLOCK_REALTIME);
 }
 
+uint64_t clock_circuit_at(uint64_t real_ns)
+{
+    return clock_is_replaced() ? clock_circuit_ns() : real_ns;
+}
+
 bool clock_is_replaced(void)
 {
     return replaced_clock != NULL;
