@@ -19,7 +19,8 @@ struct http_date {
     uint8_t step;
     uint8_t matched; /* bytes of what the step expects */
     uint8_t form;    /* enum http_date_form */
-    uint8_t day, month, hour, minute, second; /* month: 0 to 11 */
+    uint8_t month;   /* 0 to 11 */
+    uint8_t day, hour, minute, second;
 };
 
 enum http_date_form { HTTP_DATE_IMF, HTTP_DATE_RFC850, HTTP_DATE_ASCTIME };

@@ -79,7 +79,7 @@ struct observation {
     bool own_end;           /* the program had shut its own side down before it sent anything, or its receiving side */
     bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
     bool other_answered;    /* another address of the destination answered since this one last failed */
-    bool other_tried;       /* the program went on to another address of the destination, of which no failure is known */
+    bool other_tried; /* the program went on to another address of the destination, of which no failure is known */
     unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP; else 0 */
     uint64_t retry_after_ns;  /* the answer asks not to be called for so long; 0: it does not */
     uint64_t waited_ns;     /* real time: since the attempt began, or since the last byte of the request */

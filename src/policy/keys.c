@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "policy/distance.h"
+#include "policy/statuses.h"
 
 #define MICROSECOND UINT64_C(1000)
 #define MILLISECOND (1000 * MICROSECOND)
@@ -89,7 +90,7 @@ const struct key key_table[KEYS] = {
     [KEY_FAILURES] = {"failures", FAILURE_MASK(KINDS), IN(rules.failure_mask),
                       .built_in = "connect-timeout response-timeout refused reset unreachable early-close"},
     [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},
-    [KEY_HTTP_FAILURES] = {"http_failures", LATER},
+    [KEY_HTTP_FAILURES] = {"http_failures", .rule = {.type = VALUE_STATUSES}, .built_in = "502 503 504"},
     [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
     [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m", IN(retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
@@ -181,6 +182,8 @@ static uint64_t fetch(const struct key *key, const struct target *target)
 bool key_set(enum key_index index, struct target *target, const char *text, char *why, size_t why_size)
 {
     uint64_t value;
+    if (key_table[index].rule.type == VALUE_STATUSES)
+        return statuses_parse(&target->rules, text, why, why_size);
     if (!value_parse(&key_table[index].rule, text, &value, why, why_size))
         return false;
     store(&key_table[index], target, value);
@@ -189,12 +192,20 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
 
 void key_copy(enum key_index index, struct target *to, const struct target *from)
 {
+    if (key_table[index].rule.type == VALUE_STATUSES) {
+        to->rules.http_failure_count = from->rules.http_failure_count;
+        memcpy(to->rules.http_failures, from->rules.http_failures, sizeof to->rules.http_failures);
+        return;
+    }
     store(&key_table[index], to, fetch(&key_table[index], from));
 }
 
 void key_format(enum key_index index, const struct target *target, char *text, size_t size)
 {
-    value_format(&key_table[index].rule, fetch(&key_table[index], target), text, size);
+    if (key_table[index].rule.type == VALUE_STATUSES)
+        statuses_format(&target->rules, text, size);
+    else
+        value_format(&key_table[index].rule, fetch(&key_table[index], target), text, size);
 }
 
 void target_set_built_in(struct target *target)

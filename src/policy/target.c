@@ -213,9 +213,17 @@ static void check_threshold(const struct target_draft *draft, bool is_defaults, 
                         "with `failure_threshold = 0` no failure opens the circuit");
 }
 
+static void check_http(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
+{
+    if (!draft->target.http_read && !is_ours(&draft->target, KEY_HTTP_FAILURES))
+        report_pair(draft, is_defaults, false, KEY_HTTP_FAILURES, KEY_HTTP, "is of no use with",
+                    "answers are not looked at", problems);
+}
+
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
 {
     check_pauses(draft, is_defaults, problems);
     check_probe(draft, is_defaults, problems);
     check_threshold(draft, is_defaults, problems);
+    check_http(draft, is_defaults, problems);
 }

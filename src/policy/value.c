@@ -286,6 +286,7 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_FAILURE_KINDS:
         return parse_kinds(rule, text, value, why);
     case VALUE_PATTERNS:
+    case VALUE_STATUSES:
     case VALUE_LATER:
         break;
     }
@@ -323,6 +324,7 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
         }
         break;
     case VALUE_PATTERNS:
+    case VALUE_STATUSES:
     case VALUE_LATER:
         break;
     }

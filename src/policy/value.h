@@ -20,6 +20,7 @@ enum value_type {
     VALUE_FACTOR,          /* permille, written as a decimal */
     VALUE_CHOICE,          /* one word of a list */
     VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */
+    VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
     VALUE_LATER,           /* known, but this version can't do it */
 };
 

@@ -53,7 +53,7 @@ enum phase life_phase(const struct connection *connection)
 
 void life_connected(struct connection *connection)
 {
-    if (life_phase(connection) != PHASE_CONNECTING)
+    if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
     if (connection_has(connection, CONNECTION_LIMITED))

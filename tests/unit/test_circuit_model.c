@@ -244,7 +244,8 @@ static enum settlement model_settle_probe(struct trial *trial, const struct tick
         break;
     case VERDICT_FAILURE:
         probe->failed |= mask_of(ticket->address);
-        if (outcome.kind == FAILURE_HTTP || ticket->address == ADDRESS_NONE || (probe->expected & ~probe->failed) == 0) {
+        if (outcome.kind == FAILURE_HTTP || ticket->address == ADDRESS_NONE ||
+            (probe->expected & ~probe->failed) == 0) {
             model->counts[COUNT_PROBES_FAILED]++;
             model_open(trial, model->step < 31 ? model->step + 1 : 31, trial->now, REASON_PROBE_FAILED);
         }

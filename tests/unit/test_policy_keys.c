@@ -75,6 +75,12 @@ static void every_key_has_the_documented_default(void **state)
     policy_free(policy);
 }
 
+static void assert_range(const struct outcome_rules *rules, unsigned int index, uint16_t first, uint16_t last)
+{
+    assert_int_equal(rules->http_failures[index].first, first);
+    assert_int_equal(rules->http_failures[index].last, last);
+}
+
 static void defaults_are_stored_where_the_breaker_looks(void **state)
 {
     (void)state;
@@ -99,6 +105,11 @@ static void defaults_are_stored_where_the_breaker_looks(void **state)
     for (unsigned int kind = 1; kind <= FAILURE_EARLY_CLOSE; kind++)
         assert_true(target->rules.failure_mask >> kind & 1);
     assert_int_equal(target->rules.failure_mask & 1, 0);
+    assert_true(target->http_read && target->retry_after);
+    assert_int_equal(target->retry_after_max_ns, 300 * S);
+    assert_int_equal(target->rules.http_failure_count, 3);
+    for (uint16_t i = 0; i < 3; i++)
+        assert_range(&target->rules, i, (uint16_t)(502 + i), (uint16_t)(502 + i));
     policy_free(policy);
 }
 
@@ -110,7 +121,8 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
                     "response_timeout = 3s\nfailure_threshold = 65535\nsuccess_threshold = 127\n"
                     "half_open_max_calls = 8\nbackoff_multiplier = 1.125\njitter = 12.5%\nreset_timeout = 1.5s\n"
                     "reset_timeout_max = 1h\nprobe_timeout = 4s\nabandon_after = 50ms\nsuccess = connect\n"
-                    "failures = reset refused\n");
+                    "failures = reset refused\nhttp = off\nretry_after = no\nretry_after_max = 2m\n"
+                    "existing = allow\nenforce_timeouts = yes\n");
     const struct target *target = &policy->targets[0];
     assert_int_equal(target->mode, MODE_CLOSED);
     assert_int_equal(target->circuit, CIRCUIT_BY_ADDRESS);
@@ -129,9 +141,43 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
     assert_int_equal(target->rules.abandon_after_ns, 50 * MS);
     assert_true(target->rules.connect_is_success);
     assert_int_equal(target->rules.failure_mask, 1u << FAILURE_RESET | 1u << FAILURE_REFUSED);
+    assert_false(target->http_read || target->retry_after);
+    assert_int_equal(target->retry_after_max_ns, 120 * S);
+    assert_true(target->existing_allowed && target->enforce_timeouts);
     assert_true(policy->has_process_scope);
     assert_false(policy->has_host_scope);
     policy_free(policy);
+}
+
+static void statuses_are_sorted_and_those_that_overlap_are_one_range(void **state)
+{
+    (void)state;
+    struct policy *policy = good_policy("[a:1]\nhttp_failures = 503 , 100-199 520-529\t450 525-999 110-120 503 429\n");
+    const struct outcome_rules *rules = &policy->targets[0].rules;
+    assert_int_equal(rules->http_failure_count, 5);
+    assert_range(rules, 0, 100, 199);
+    assert_range(rules, 1, 429, 429);
+    assert_range(rules, 2, 450, 450);
+    assert_range(rules, 3, 503, 503);
+    assert_range(rules, 4, 520, 999);
+    policy_free(policy);
+}
+
+static void statuses_of_defaults_and_of_the_command_line_reach_each_target(void **state)
+{
+    (void)state;
+    struct policy *policy = good_policy("[defaults]\nhttp_failures = 500-599\n[a:1]\n[b:1]\nhttp_failures = none\n");
+    assert_int_equal(policy->targets[0].rules.http_failure_count, 1);
+    assert_range(&policy->targets[0].rules, 0, 500, 599);
+    assert_int_equal(policy->targets[1].rules.http_failure_count, 0);
+    policy_free(policy);
+
+    struct loaded loaded;
+    load_text(&loaded, "[a:1]\nhttp_failures = 500-599 429\n", (const char *const[]){"http_failures=418", NULL});
+    assert_non_null(loaded.policy);
+    assert_int_equal(loaded.policy->targets[0].rules.http_failure_count, 1);
+    assert_range(&loaded.policy->targets[0].rules, 0, 418, 418);
+    unload(&loaded);
 }
 
 static void good_values_are_written_back_in_the_files_own_syntax(void **state)
@@ -173,9 +219,29 @@ static void good_values_are_written_back_in_the_files_own_syntax(void **state)
         {"on_open", "ECONNRESET", "ECONNRESET"},
         {"on_open", "ECONNABORTED", "ECONNABORTED"},
         {"on_open", "EACCES", "EACCES"},
+        {"http", "off", "off"},
+        {"http_failures", "503", "503"},
+        {"http_failures", "none", "none"},
+        {"http_failures", "504 503 502", "502 503 504"},
+        {"http_failures", "500-509 510-519", "500-509 510-519"},
+        {"http_failures", "510-519,500-510", "500-519"},
+        {"http_failures", "999 100", "100 999"},
+        {"http_failures", "100-999 500-599", "100-999"},
+        {"http_failures", "503-503", "503"},
+        {"http_failures", "501 502 503 504 505 506 507 508 509 510 511 512 513 514 515 516 501 501-510",
+         "501-510 511 512 513 514 515 516"},
+        {"http_failures",
+         "100-101 103-104 106-107 109-110 112-113 115-116 118-119 121-122 124-125 127-128 130-131 133-134 136-137 "
+         "139-140 142-143 145-146",
+         "100-101 103-104 106-107 109-110 112-113 115-116 118-119 121-122 124-125 127-128 130-131 133-134 136-137 "
+         "139-140 142-143 145-146"},
+        {"retry_after", "no", "no"},
+        {"retry_after_max", "300s", "5m"},
+        {"existing", "allow", "allow"},
+        {"enforce_timeouts", "yes", "yes"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        char line[128];
+        char line[256];
         snprintf(line, sizeof line, "%s = %s", good[i][0], good[i][1]);
         const struct described found = value_of(line, good[i][0]);
         assert_string_equal(found.value, good[i][2]);
@@ -250,6 +316,23 @@ static void bad_values_say_what_is_expected(void **state)
         {"on_open = EAGAIN", "ECONNREFUSED, ETIMEDOUT"},
         {"on_open = 111", "ECONNREFUSED"},
         {"scope = user", "host, process"},
+        {"http = on", "auto, off"},
+        {"http_failures = 99", "`99` is no status|100 to 999|`503 520-529`|`none`"},
+        {"http_failures = 503 1000", "`1000` is no status"},
+        {"http_failures = 503 5xx 504", "`5xx` is no status"},
+        {"http_failures = 050", "`050` is no status"},
+        {"http_failures = 599-500", "`599-500` is no status"},
+        {"http_failures = 500-", "`500-` is no status"},
+        {"http_failures = -599", "`-599` is no status"},
+        {"http_failures = 500 - 599", "`-` is no status"},
+        {"http_failures = 500-5990", "`500-5990` is no status"},
+        {"http_failures = 500-550-599", "`500-550-599` is no status"},
+        {"http_failures = 503;504", "`503;504` is no status"},
+        {"http_failures = 503 none", "`none` is no status"},
+        {"http_failures = ,", "expected statuses and ranges"},
+        {"http_failures = 501 502 503 504 505 506 507 508 509 510 511 512 513 514 515 516 517", "at most 16"},
+        {"retry_after = on", "yes, no"},
+        {"retry_after_max = 0s", "too short"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[160];
@@ -335,7 +418,8 @@ static void the_table_of_keys_is_sound(void **state)
         struct target target;
         char why[200];
         assert_true(key_set((enum key_index)index, &target, key->built_in, why, sizeof why));
-        assert_true(key->size == 1 || key->size == 4 || key->size == 8);
+        if (key->rule.type != VALUE_STATUSES)
+            assert_true(key->size == 1 || key->size == 4 || key->size == 8);
     }
     assert_int_equal(key_named("colour"), KEYS);
     assert_string_equal(target_mode_name(MODE_OBSERVE), "observe");
@@ -348,6 +432,8 @@ int main(void)
         cmocka_unit_test(every_key_has_the_documented_default),
         cmocka_unit_test(defaults_are_stored_where_the_breaker_looks),
         cmocka_unit_test(set_keys_are_stored_where_the_breaker_looks),
+        cmocka_unit_test(statuses_are_sorted_and_those_that_overlap_are_one_range),
+        cmocka_unit_test(statuses_of_defaults_and_of_the_command_line_reach_each_target),
         cmocka_unit_test(good_values_are_written_back_in_the_files_own_syntax),
         cmocka_unit_test(bad_values_say_what_is_expected),
         cmocka_unit_test(other_names_of_the_reset_timeout_are_the_reset_timeout),
