@@ -192,6 +192,18 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     return true;
 }
 
+bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase)
+{
+    const struct call *record = record_at(segment, call);
+
+    if (record == NULL || atomic_load_explicit(&record->owner, memory_order_relaxed) != owner)
+        return false;
+    /* Relaxed: nothing else is read by it. */
+    uint64_t state = atomic_load_explicit(&record->state, memory_order_relaxed);
+    *phase = state_phase(state);
+    return state_in_flight(state);
+}
+
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns)
 {
     struct call *record = record_at(segment, call);

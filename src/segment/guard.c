@@ -218,10 +218,10 @@ void guard_requested(struct guard *guard, uint32_t call, const struct target *ta
 
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
 {
-    struct call_view view;
+    enum phase phase = PHASE_ANSWERED;
 
-    *settled = !read_own(guard, call, &view) || !view.in_flight;
-    return *settled ? PHASE_ANSWERED : view.phase;
+    *settled = !calls_phase(guard->segment, call, guard->holder, &phase);
+    return *settled ? PHASE_ANSWERED : phase;
 }
 
 /* The real end of a call that was charged while it hung: it has its one outcome, so this is counted apart, once. */
@@ -255,7 +255,9 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
             return nothing;
 
         observation->phase = view.phase;
-        observation->other_answered = circuit_other_answered(circuit, view.ticket.address);
+        /* An answer needs no excuse. */
+        observation->other_answered =
+            observation->seen != SEEN_BYTES && circuit_other_answered(circuit, view.ticket.address);
         struct outcome outcome = outcome_judge(observation, &target->rules);
         if (outcome.verdict == VERDICT_NONE)
             return nothing;
