@@ -75,11 +75,19 @@ const char *stage_file(const char *name, const char *content)
     static char paths[8][PATH_MAX];
     static unsigned int next;
     char *path = paths[next++ % 8];
-    snprintf(path, PATH_MAX, "%s/%s", getenv("TMPDIR"), name);
+    if (!content)
+        return path; /* a room for a name */
+    snprintf(path, PATH_MAX, "%s/%s", stage_folder(), name);
     FILE *file = fopen(path, "we");
     CHECK(file != NULL);
     CHECK(fputs(content, file) >= 0 && fclose(file) == 0);
     return path;
+}
+
+/* Not TMPDIR, which libc takes from set-user-ID programs. */
+const char *stage_folder(void)
+{
+    return getenv("SOCKFUSE_TESTS_FOLDER");
 }
 
 const char *stage_library(void)
@@ -92,11 +100,23 @@ const char *stage_program(void)
     return program;
 }
 
+const char *stage_compile(const char *name, const char *folder, const char *flags)
+{
+    const char *path = stage_file("", NULL);
+    const char *compiler = getenv("CC");
+    char command[4 * PATH_MAX];
+    snprintf((char *)path, PATH_MAX, "%s/%s.so", folder ? folder : stage_folder(), name);
+    snprintf(command, sizeof command, "LD_PRELOAD= %s -shared -fPIC -o '%s' '%s/helpers/%s.c' %s", compiler ? compiler : "cc", path,
+             getenv("SOCKFUSE_TESTS"), name, flags);
+    CHECK(system(command) == 0);
+    return path;
+}
+
 void stage_enter(int argc, char **argv, const char *policy, const struct scene *scenes)
 {
     const char *build = getenv("SOCKFUSE_BUILD");
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (!build || !getenv("TMPDIR") || !getenv("SOCKFUSE_STATE") || length <= 0) {
+    if (!build || !stage_folder() || !getenv("SOCKFUSE_STATE") || length <= 0) {
         fprintf(stderr, "start this program by tests/preload/run\n");
         exit(2);
     }

@@ -44,11 +44,23 @@ struct scene {
 /* Comes back only in the process that is to run the tests, under the library with that policy. `scenes` ends with a NULL name. */
 void stage_enter(int argc, char **argv, const char *policy, const struct scene *scenes);
 
+/* The temporary folder. */
+const char *stage_folder(void);
 /* A file with that content in the temporary folder; returns its path, valid until the next but seven. */
 const char *stage_file(const char *name, const char *content);
 /* The library's path, and this program's. */
 const char *stage_library(void);
 const char *stage_program(void);
+
+/*
+ * A shared library made of tests/preload/helpers/NAME.c, in `folder` (NULL: the temporary one); returns its path, valid as
+ * those of stage_file. `flags`: for the compiler.
+ */
+const char *stage_compile(const char *name, const char *folder, const char *flags);
+/* What a call went to: 127.0.0.1 at a port, as a scene is told it in an argument. */
+struct server;
+void server_at_port(struct server *server, const char *port);
+const char *server_port(const struct server *server);
 
 struct scene_options {
     const char *policy;      /* its text; NULL: the policy of the tests */

@@ -24,7 +24,7 @@ static void address_of(struct server *server, const char *host)
         const char *name = host[0] == 'u' && host[4] == ':' ? host + 5 : "server-";
         char path[sizeof local->sun_path];
         local->sun_family = AF_UNIX;
-        snprintf(path, sizeof path, "%s/%s%d-%u", getenv("TMPDIR"), name, getpid(), number++);
+        snprintf(path, sizeof path, "%s/%s%d-%u", stage_folder(), name, getpid(), number++);
         strcpy(local->sun_path + (host[0] == '@'), path);
         server->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + (host[0] == '@'));
     } else if (strchr(host, ':')) {
@@ -98,6 +98,24 @@ void server_stop(struct server *server)
         bare.close(server->fillers[i]);
     if (local->sun_family == AF_UNIX && local->sun_path[0])
         unlink(local->sun_path);
+}
+
+void server_at_port(struct server *server, const char *port)
+{
+    memset(server, 0, sizeof *server);
+    address_of(server, "127.0.0.1");
+    ((struct sockaddr_in *)&server->address)->sin_port = htons((uint16_t)atoi(port));
+    name_destination(server, "127.0.0.1");
+    server->fd = -1;
+}
+
+const char *server_port(const struct server *server)
+{
+    static char texts[8][8];
+    static unsigned int next;
+    char *text = texts[next++ % 8];
+    snprintf(text, 8, "%u", ntohs(((const struct sockaddr_in *)&server->address)->sin_port));
+    return text;
 }
 
 int server_accept(struct server *server)

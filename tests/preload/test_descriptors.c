@@ -206,7 +206,7 @@ static void guard_at(int number)
 
 static void high_numbers_are_guarded_as_low_ones(void **state)
 {
-    static const int numbers[] = {1023, 1024, 1025, 65535, 65536, 66000, 1000000};
+    static const int numbers[] = {1023, 1024, 1025, 16383, 19000, 65535, 65536, 66000, 1000000};
     struct rlimit limit, high = {.rlim_cur = 1048576, .rlim_max = 1048576};
     (void)state;
     getrlimit(RLIMIT_NOFILE, &limit);

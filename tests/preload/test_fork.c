@@ -327,10 +327,9 @@ static void exec_with_a_connection_open(void *context)
 /* Makes a call, and becomes another program with it under way. */
 static int scene_become(int argc, char **argv)
 {
-    struct server server = {.length = sizeof(struct sockaddr_in)};
+    struct server server;
     (void)argc;
-    struct sockaddr_in *address = (struct sockaddr_in *)&server.address;
-    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)atoi(argv[0]))};
+    server_at_port(&server, argv[0]);
     int fd = caller_connect(&server, 0);
     CHECK(send(fd, "request", 7, 0) == 7);
     wait_long();
@@ -354,9 +353,7 @@ static void connection_that_goes_through_exec_is_no_failure(void **state)
     bare.close(line.peer);
 
     /* The caller's own image ends: its call has a dead owner, and nobody is charged. */
-    char port[16];
-    snprintf(port, sizeof port, "%d", ntohs(((struct sockaddr_in *)&line.server.address)->sin_port));
-    struct scene_options become = {.arguments = {port}};
+    struct scene_options become = {.arguments = {server_port(&line.server)}};
     pid_t pid = scene_start("become", &become);
     int peer = server_accept(&line.server);
     wait_long();

@@ -177,11 +177,8 @@ static int scene_end(int argc, char **argv)
 {
     struct server servers[2];
     (void)argc;
-    for (int i = 0; i < 2; i++) {
-        struct sockaddr_in *address = (struct sockaddr_in *)&servers[i].address;
-        *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)atoi(argv[i]))};
-        servers[i].length = sizeof *address;
-    }
+    for (int i = 0; i < 2; i++)
+        server_at_port(&servers[i], argv[i]);
     int fd = caller_connect(&servers[0], 0), status = atoi(argv[3]);
     CHECK(send(fd, "request", 7, 0) == 7);
     caller_connect(&servers[1], SOCK_NONBLOCK);
@@ -213,11 +210,9 @@ static int scene_end(int argc, char **argv)
 
 static void end_process(struct server *server, struct server *hole, enum way way, const char *status)
 {
-    char ports[2][16], number[16];
-    snprintf(ports[0], 16, "%d", ntohs(((struct sockaddr_in *)&server->address)->sin_port));
-    snprintf(ports[1], 16, "%d", ntohs(((struct sockaddr_in *)&hole->address)->sin_port));
+    char number[16];
     snprintf(number, sizeof number, "%d", (int)way);
-    struct scene_options options = {.arguments = {ports[0], ports[1], number, status}};
+    struct scene_options options = {.arguments = {server_port(server), server_port(hole), number, status}};
     at_hand = way_names[way];
     int ended = scene_run("end", &options);
     if (way == BY_KILL || way == BY_ABORT)
@@ -435,7 +430,7 @@ static void overdue_attempts_are_charged_while_they_hang(void **state)
 {
     char variable[PATH_MAX + 32];
     (void)state;
-    snprintf(clock_path, sizeof clock_path, "%s/clock", getenv("TMPDIR"));
+    snprintf(clock_path, sizeof clock_path, "%s/clock", stage_folder());
     snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s", clock_path);
     clock_set(1000 * SECOND);
     struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1m\n", .environment = {variable}};

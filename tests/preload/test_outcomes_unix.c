@@ -78,7 +78,7 @@ static void own_errors_are_local(void **state)
     close(fd);
     /* A datagram socket listens there: EPROTOTYPE is the program's mistake. */
     int datagram = bare.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    snprintf(file.sun_path, sizeof file.sun_path, "%s/datagram", getenv("TMPDIR"));
+    snprintf(file.sun_path, sizeof file.sun_path, "%s/datagram", stage_folder());
     assert_int_equal(bind(datagram, (struct sockaddr *)&file, sizeof file), 0);
     snprintf(server.destination, sizeof server.destination, "unix:%s", file.sun_path);
     fd = caller_socket(&server, 0);
@@ -200,7 +200,7 @@ static void relative_path_is_the_same_destination(void **state)
     server_start(&server, "unix", SERVER_LISTENS);
     const char *path = ((struct sockaddr_un *)&server.address)->sun_path;
     assert_non_null(getcwd(folder, sizeof folder));
-    assert_int_equal(chdir(getenv("TMPDIR")), 0);
+    assert_int_equal(chdir(stage_folder()), 0);
     snprintf(relative.sun_path, sizeof relative.sun_path, "%s", strrchr(path, '/') + 1);
     int fd = caller_socket(&server, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&relative, sizeof relative), 0);

@@ -163,7 +163,7 @@ static void connections_of_before_are_left_alone(void **state)
 static const char *clock_file(void)
 {
     static char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/clock", getenv("TMPDIR"));
+    snprintf(path, sizeof path, "%s/clock", stage_folder());
     return path;
 }
 
