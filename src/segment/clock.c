@@ -1,3 +1,6 @@
+/*
+ * clock.c - reading the clocks, and the file that replaces one of them.
+ */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "segment/clock.h"

@@ -24,7 +24,10 @@ void clock_use(int (*gettime)(clockid_t, struct timespec *));
 uint64_t clock_circuit_ns(void);
 uint64_t clock_real_ns(void);
 uint64_t clock_wall_ns(void);
-/* The circuits' time, for a caller that has just read the real one: mostly they are the same, and a second reading is saved. */
+/*
+ * The circuits' time, for a caller that has just read the real one: mostly they are the same, and a second reading is
+ * saved.
+ */
 uint64_t clock_circuit_at(uint64_t real_ns);
 /* Whether SOCKFUSE_CLOCK replaced the circuits' clock: if not, clock_real_ns() serves for both. */
 bool clock_is_replaced(void);

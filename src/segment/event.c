@@ -1,3 +1,9 @@
+/*
+ * event.c - an event as JSON and as a line.
+ *
+ * What a type of event has beside the common fields is in one pair of functions for each form: add_json_... and
+ * add_line_... . Names are cut so that every event fits into EVENT_JSON_MAX, whatever they hold.
+ */
 #include "segment/event.h"
 
 #include <stdbool.h>

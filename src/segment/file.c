@@ -21,7 +21,10 @@
 #include "segment/folder.h"
 #include "segment/text.h"
 
-/* tmpfs gives all of an allocation up when a signal comes: in pieces, a program with a fast timer gets there too. */
+/*
+ * The tmpfs of older kernels gives all of an allocation up when a signal comes: in pieces, a program with a fast
+ * timer gets there too.
+ */
 #define ALLOCATION_PIECE (256 * 1024)
 #define ALLOCATION_TRIES 1000u
 

@@ -1,3 +1,6 @@
+/*
+ * journal.c - writing and reading slots of events.
+ */
 #include "segment/journal.h"
 
 #include <stdatomic.h>

@@ -1,3 +1,9 @@
+/*
+ * text.c - the bounded text builder, and what becomes of bytes that are no good text.
+ *
+ * All that is added goes through text_add_bytes, which alone knows the bounds. Names come from other processes and from
+ * policies, so they may hold anything: JSON and terminals get them escaped.
+ */
 #include "segment/text.h"
 
 #include <errno.h>

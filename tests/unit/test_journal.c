@@ -174,6 +174,10 @@ static void numbers_go_on_behind_32_bits(void **state)
         if (number != UINT32_MAX)
             assert_int_equal(event.time_ns, number);
     }
+    /* Numbers whose lower half is that of one that stands. */
+    assert_false(journal_read(segment, 2, &event));
+    assert_false(journal_read(segment, (UINT64_C(2) << 32) + 2, &event));
+    assert_true(journal_read(segment, (UINT64_C(1) << 32) + 2, &event));
 }
 
 /* Writes an event with whole stamp and checksum, and reads it. */

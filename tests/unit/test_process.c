@@ -209,7 +209,7 @@ static void a_process_lives_while_any_of_its_threads_does(void **state)
 
 static void join_under_a_strange_name(void *context)
 {
-    CHECK(prctl(PR_SET_NAME, ") Z 1 (x) ") == 0);
+    CHECK(prctl(PR_SET_NAME, ") R 1 (x) ") == 0);
     join(context);
 }
 
@@ -217,10 +217,13 @@ static void a_process_may_have_any_name(void **state)
 {
     struct state *place = *state;
     struct shared *shared = share(place);
+    siginfo_t info;
     pid_t child = child_hang(join_under_a_strange_name, shared);
     assert_true(process_alive(&place->segment, shared->holder));
-    child_kill(child);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
     assert_false(process_alive(&place->segment, shared->holder));
+    child_end(child);
 }
 
 static void another_process_with_the_same_pid_is_not_the_holder(void **state)
@@ -365,6 +368,7 @@ static void a_claimer_killed_in_the_middle_is_known_by_its_pid(void **state)
     child_kill(dead);
     fill_with_the_living(place);
     struct process_slot *slot = &place->segment.map->processes[5];
+    bury(place, 6 << 20 | 1);
     /* The claim stands, the words behind it are the former owner's. */
     atomic_store(&slot->claim, UINT64_C(2) << 32 | (uint32_t)getpid());
     assert_true(process_alive(&place->segment, 6 << 20 | 2));

@@ -143,6 +143,17 @@ static void a_missing_segment_is_made_with_its_folder_for_this_user_alone(void *
     }
 }
 
+static void no_umask_takes_the_file_from_its_user(void **state)
+{
+    struct state *place = *state;
+    make_folder(place->folder, 0700);
+    mode_t former = umask(0777);
+    bool attached = state_attach(place);
+    umask(former);
+    assert_true(attached);
+    assert_int_equal(status_of(place->path).st_mode, S_IFREG | 0600);
+}
+
 static void all_blocks_of_a_fresh_file_are_there(void **state)
 {
     struct state *place = *state;
@@ -337,6 +348,7 @@ int main(void)
         FRESH(a_state_folder_that_does_not_fit_is_none),
         FRESH(a_segments_name_tells_people_its_policy),
         FRESH(a_missing_segment_is_made_with_its_folder_for_this_user_alone),
+        FRESH(no_umask_takes_the_file_from_its_user),
         FRESH(all_blocks_of_a_fresh_file_are_there),
         FRESH(a_fresh_segment_is_empty_and_says_whose_it_is),
         FRESH(attaching_again_finds_what_was_written),

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "segment/clock.h"
+#include "segment/file.h"
 #include "segment/layout.h"
 
 /* --- files that are wrong ----------------------------------------------------------------------------------------- */
@@ -143,6 +144,34 @@ static void an_unknown_boot_proves_nothing(void **state)
     assert_true(state_attach(place));
     assert_string_equal(place->error.text, "");
     assert_int_equal(place->segment.inode, inode);
+}
+
+static void only_the_file_that_was_found_bad_is_replaced(void **state)
+{
+    struct state *place = *state;
+    static struct contents contents;
+    struct stat bad = status_of(place->path);
+    bool installed;
+    contents_know(&contents, STATE_IDENTITY);
+    int folder = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *name = strrchr(place->path, '/') + 1;
+    /* Meanwhile another starter put a fresh one in its place. */
+    bad.st_ino++;
+    assert_true(file_install(folder, name, &bad, &contents, place->path, &place->error, &installed));
+    assert_false(installed);
+    assert_int_equal(status_of(place->path).st_ino, place->segment.inode);
+    bad.st_ino--;
+    assert_true(file_install(folder, name, &bad, &contents, place->path, &place->error, &installed));
+    assert_true(installed);
+    assert_int_not_equal(status_of(place->path).st_ino, place->segment.inode);
+    /* Where one stands already, none is installed; where none stands, one is. */
+    assert_true(file_install(folder, name, NULL, &contents, place->path, &place->error, &installed));
+    assert_false(installed);
+    assert_int_equal(unlink(place->path), 0);
+    assert_true(file_install(folder, name, NULL, &contents, place->path, &place->error, &installed));
+    assert_true(installed);
+    assert_int_equal(count_files(place->folder), 1);
+    close(folder);
 }
 
 static void the_folders_lock_delays_a_replacement_but_not_for_ever(void **state)
@@ -355,6 +384,7 @@ int main(void)
         ATTACHED(a_bad_file_of_ours_is_replaced_once),
         ATTACHED(an_observer_says_what_is_wrong_and_changes_nothing),
         ATTACHED(an_unknown_boot_proves_nothing),
+        ATTACHED(only_the_file_that_was_found_bad_is_replaced),
         ATTACHED(the_folders_lock_delays_a_replacement_but_not_for_ever),
         FRESH(a_folder_that_others_may_enter_is_refused),
         FRESH(what_is_no_folder_is_refused),

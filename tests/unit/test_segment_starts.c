@@ -19,6 +19,7 @@
 #include <sys/time.h>
 
 #include "segment/clock.h"
+#include "segment/folder.h"
 #include "segment/layout.h"
 
 /* --- scarcity ----------------------------------------------------------------------------------------------------- */
@@ -84,9 +85,27 @@ static void attach_in_a_storm_of_signals(void *context)
     }
 }
 
+/* Most segments are in a tmpfs, which in older kernels breaks an allocation off when a signal comes. */
+static void attach_in_memory_in_a_storm(void *context)
+{
+    struct state *place = context;
+    CHECK(unshare(CLONE_NEWNS) == 0);
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    CHECK(mkdir(place->folder, 0700) == 0);
+    CHECK(mount("tmpfs", place->folder, "tmpfs", 0, "mode=0700,size=16m") == 0);
+    attach_in_a_storm_of_signals(place);
+}
+
 static void a_storm_of_signals_does_not_keep_from_attaching(void **state)
 {
     assert_int_equal(child_run(attach_in_a_storm_of_signals, *state), 0);
+}
+
+static void a_storm_of_signals_does_not_keep_from_attaching_in_memory(void **state)
+{
+    if (!may_unshare(CLONE_NEWNS))
+        skip();
+    assert_int_equal(child_run(attach_in_memory_in_a_storm, *state), 0);
 }
 
 static void attach_on_a_full_disk(void *context)
@@ -138,6 +157,25 @@ static void attach_with_closed_stdio(void *context)
 static void closed_standard_descriptors_stay_closed(void **state)
 {
     assert_int_equal(child_run(attach_with_closed_stdio, *state), 0);
+}
+
+static void open_with_closed_stdio(void *context)
+{
+    struct state *place = context;
+    int report = dup(STDERR_FILENO);
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    int fd = folder_openat(AT_FDCWD, place->parent, O_RDONLY | O_DIRECTORY, 0);
+    bool closed = fcntl(0, F_GETFD) == -1, closes_on_exec = fcntl(fd, F_GETFD) == FD_CLOEXEC;
+    dup2(report, STDERR_FILENO);
+    /* What other threads write to the closed ones meanwhile must not go into a segment. */
+    CHECK(fd > STDERR_FILENO);
+    CHECK(closed && closes_on_exec);
+}
+
+static void no_file_is_opened_as_a_standard_descriptor(void **state)
+{
+    assert_int_equal(child_run(open_with_closed_stdio, *state), 0);
 }
 
 /* --- many at once ------------------------------------------------------------------------------------------------- */
@@ -249,29 +287,29 @@ static void what_killed_starters_left_is_swept_after_a_minute(void **state)
     clock_use(NULL);
 }
 
+static void sweep_for_ever(void *context)
+{
+    struct state *place = context;
+    clock_use(shifted_time);
+    shift_s = 3600;
+    for (;;)
+        CHECK(state_attach(place) || strstr(place->error.text, "again and again"));
+}
+
 static void a_file_swept_under_its_maker_is_made_again(void **state)
 {
     struct state *place = *state;
-    /* One starter whose clock is an hour off sweeps what others are about to give its name. */
+    /* Starters whose clock is an hour off sweep what others are about to give its name. */
     pid_t sweepers[2];
-    for (unsigned int at = 0; at < 2; at++) {
-        sweepers[at] = fork();
-        assert_true(sweepers[at] >= 0);
-        if (sweepers[at] == 0) {
-            alarm(60);
-            clock_use(shifted_time);
-            shift_s = 3600;
-            for (unsigned int round = 0; round < 100; round++)
-                CHECK(state_attach(place) || strstr(place->error.text, "again and again"));
-            _exit(0);
-        }
-    }
-    for (unsigned int round = 0; round < 80; round++) {
+    for (unsigned int at = 0; at < 2; at++)
+        sweepers[at] = child_start(sweep_for_ever, place);
+    for (unsigned int round = 0; round < 150; round++) {
         unlink(place->path);
-        assert_true(state_attach(place) || strstr(place->error.text, "again and again"));
+        if (!state_attach(place))
+            assert_says(&place->error, "again and again");
     }
     for (unsigned int at = 0; at < 2; at++)
-        assert_int_equal(child_end(sweepers[at]), 0);
+        child_kill(sweepers[at]);
     assert_true(state_attach(place));
 }
 
@@ -284,8 +322,10 @@ int main(void)
         FRESH(without_a_descriptor_left_attaching_fails_with_a_reason),
         FRESH(a_limit_of_file_sizes_does_not_kill),
         FRESH(a_storm_of_signals_does_not_keep_from_attaching),
+        FRESH(a_storm_of_signals_does_not_keep_from_attaching_in_memory),
         FRESH(a_full_or_read_only_disk_is_told_when_attaching),
         FRESH(closed_standard_descriptors_stay_closed),
+        FRESH(no_file_is_opened_as_a_standard_descriptor),
         FRESH(a_hundred_starters_end_up_on_one_file),
         FRESH(a_hundred_starters_replace_a_bad_file_once),
         ATTACHED(what_killed_starters_left_is_swept_after_a_minute),
