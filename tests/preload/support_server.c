@@ -64,7 +64,7 @@ static void fill(struct server *server)
         }
         server->fillers[server->filler_count++] = fd;
     }
-    CHECK(!"the queue was never full");
+    check_that(false, "the queue was never full", __FILE__, __LINE__);
 }
 
 void server_start(struct server *server, const char *host, enum server_kind kind)
