@@ -1,0 +1,199 @@
+/*
+ * test_exports.c - what the library's file brings into somebody else's process: the names of the table, libc, and nothing else.
+ */
+/* links: core */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static const char *const table[] = {
+#define SYMBOL(name, ...) #name,
+#define ALIAS(alias, name) #alias,
+#define FOREIGN(name, ...) #name,
+#include "preload/symbols.def"
+};
+static const char *const aliases[][2] = {
+#define SYMBOL(...)
+#define ALIAS(alias, name) {#alias, #name},
+#include "preload/symbols.def"
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* The library's file, mapped, with what is looked at. */
+static struct {
+    const char *bytes;
+    const ElfW(Ehdr) *head;
+    const ElfW(Phdr) *segments;
+    const ElfW(Dyn) *dynamic;
+    const ElfW(Sym) *symbols;
+    size_t symbol_count;
+    const char *strings;
+} file;
+
+static int map_library(void **state)
+{
+    struct stat status;
+    (void)state;
+    int fd = open(stage_library(), O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && fstat(fd, &status) == 0);
+    file.bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_true(file.bytes != MAP_FAILED);
+    close(fd);
+    file.head = (const void *)file.bytes;
+    file.segments = (const void *)(file.bytes + file.head->e_phoff);
+    const ElfW(Shdr) *sections = (const void *)(file.bytes + file.head->e_shoff);
+    for (int i = 0; i < file.head->e_shnum; i++) {
+        if (sections[i].sh_type == SHT_DYNSYM) {
+            file.symbols = (const void *)(file.bytes + sections[i].sh_offset);
+            file.symbol_count = sections[i].sh_size / sizeof *file.symbols;
+            file.strings = file.bytes + sections[sections[i].sh_link].sh_offset;
+        } else if (sections[i].sh_type == SHT_DYNAMIC) {
+            file.dynamic = (const void *)(file.bytes + sections[i].sh_offset);
+        }
+    }
+    assert_non_null(file.symbols);
+    assert_non_null(file.dynamic);
+    return 0;
+}
+
+static const ElfW(Sym) *defined(const char *name)
+{
+    for (size_t i = 1; i < file.symbol_count; i++)
+        if (file.symbols[i].st_shndx != SHN_UNDEF && !strcmp(file.strings + file.symbols[i].st_name, name))
+            return &file.symbols[i];
+    return NULL;
+}
+
+static void every_name_of_the_table_is_exported(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(table); i++) {
+        const ElfW(Sym) *symbol = defined(table[i]);
+        if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL)
+            fail_msg("%s is not exported as a function", table[i]);
+        /* And it is ours that the program finds. */
+        Dl_info where;
+        assert_true(dladdr(dlsym(RTLD_DEFAULT, table[i]), &where) != 0);
+        assert_string_equal(strrchr(where.dli_fname, '/'), "/libsockfuse.so");
+    }
+    for (size_t i = 0; i < COUNT(aliases); i++)
+        assert_int_equal(defined(aliases[i][0])->st_value, defined(aliases[i][1])->st_value);
+}
+
+static void nothing_else_is_exported(void **state)
+{
+    size_t count = 0;
+    (void)state;
+    for (size_t i = 1; i < file.symbol_count; i++) {
+        const char *name = file.strings + file.symbols[i].st_name;
+        if (file.symbols[i].st_shndx == SHN_UNDEF || ELF64_ST_BIND(file.symbols[i].st_info) == STB_LOCAL)
+            continue;
+        bool known = false;
+        for (size_t j = 0; j < COUNT(table) && !known; j++)
+            known = !strcmp(table[j], name);
+        if (!known)
+            fail_msg("%s is exported and not in the table", name);
+        count++;
+    }
+    assert_int_equal(count, COUNT(table));
+}
+
+static void libc_is_the_only_library_that_comes_along(void **state)
+{
+    (void)state;
+    for (const ElfW(Dyn) *entry = file.dynamic; entry->d_tag != DT_NULL; entry++) {
+        const char *text = file.strings + entry->d_un.d_val;
+        if (entry->d_tag == DT_NEEDED && strcmp(text, "libc.so.6") && strncmp(text, "ld-linux", 8))
+            fail_msg("it needs %s", text);
+        if (entry->d_tag == DT_SONAME)
+            assert_string_equal(text, "libsockfuse.so");
+        assert_true(entry->d_tag != DT_RPATH && entry->d_tag != DT_RUNPATH && entry->d_tag != DT_TEXTREL);
+    }
+}
+
+static void symbols_are_bound_at_the_start(void **state)
+{
+    bool now = false;
+    (void)state;
+    for (const ElfW(Dyn) *entry = file.dynamic; entry->d_tag != DT_NULL; entry++)
+        now |= entry->d_tag == DT_BIND_NOW || (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_BIND_NOW) ||
+               (entry->d_tag == DT_FLAGS_1 && entry->d_un.d_val & DF_1_NOW);
+    assert_true(now);
+}
+
+static void stack_is_not_executable_and_thread_data_is_small(void **state)
+{
+    bool stack = false, relro = false;
+    (void)state;
+    for (int i = 0; i < file.head->e_phnum; i++) {
+        const ElfW(Phdr) *segment = &file.segments[i];
+        if (segment->p_type == PT_GNU_STACK) {
+            assert_false(segment->p_flags & PF_X);
+            stack = true;
+        }
+        if (segment->p_type == PT_LOAD)
+            assert_false((segment->p_flags & PF_W) && (segment->p_flags & PF_X));
+        /* It lies in the static block, of which the loader has little to spare for those that come by dlopen. */
+        if (segment->p_type == PT_TLS)
+            assert_true(segment->p_memsz <= 256);
+        relro |= segment->p_type == PT_GNU_RELRO;
+    }
+    assert_true(stack);
+    assert_true(relro);
+}
+
+/* No thread, no lock, no child, no signal handler, no exit of its own. */
+static void forbidden_functions_are_not_even_imported(void **state)
+{
+    static const char *const forbidden[] = {"pthread_create", "pthread_mutex_lock", "sem_wait", "fork", "vfork", "system", "signal", "sigaction",
+                                            "abort", "exit", "__assert_fail"};
+    (void)state;
+    for (size_t i = 1; i < file.symbol_count; i++)
+        for (size_t j = 0; j < COUNT(forbidden); j++)
+            if (file.symbols[i].st_shndx == SHN_UNDEF && !strcmp(file.strings + file.symbols[i].st_name, forbidden[j]))
+                fail_msg("it imports %s", forbidden[j]);
+}
+
+static int scene_call(int argc, char **argv)
+{
+    struct server server;
+    (void)argc;
+    server_at_port(&server, argv[0]);
+    return connect(caller_socket(&server, 0), AT(&server)) == -1 && errno == ECONNREFUSED ? 0 : 1;
+}
+
+static void program_with_ld_bind_now_works(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_REFUSES);
+    assert_true(exited_well(scene_run("call", &(struct scene_options){.environment = {"LD_BIND_NOW=1"}, .arguments = {server_port(&server)}})));
+    expect(&server, "1 failed:refused");
+    server_stop(&server);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {{"call", scene_call}, {NULL, NULL}};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_of_the_table_is_exported),
+        cmocka_unit_test(nothing_else_is_exported),
+        cmocka_unit_test(libc_is_the_only_library_that_comes_along),
+        cmocka_unit_test(symbols_are_bound_at_the_start),
+        cmocka_unit_test(stack_is_not_executable_and_thread_data_is_small),
+        cmocka_unit_test(forbidden_functions_are_not_even_imported),
+        cmocka_unit_test(program_with_ld_bind_now_works),
+    };
+    stage_enter(argc, argv, NULL, scenes);
+    return cmocka_run_group_tests(tests, map_library, NULL);
+}
