@@ -31,6 +31,8 @@ struct visit {
     const struct caller *caller;
     struct transitions *transitions;
     uint64_t now_ns;
+    bool in_window;              /* its outcome has been added there */
+    struct window_counts window; /* what the window held when it was judged */
     uint64_t raw;     /* the word as it was found */
     struct word word; /* the same, taken apart */
 };
@@ -72,6 +74,12 @@ static uint32_t failures_with_one_more(const struct visit *visit)
     return word_one_more(visit->word.failures, CIRCUIT_FAILURES_MAX);
 }
 
+/* At an opening from closed. A slow call succeeded. */
+static uint32_t consecutive_failures(const struct visit *visit, enum transition_reason reason)
+{
+    return reason == REASON_SLOW_CALL_RATE ? 0 : failures_with_one_more(visit);
+}
+
 /* For the winner of a CAS that changed the state: hints for observers, counts, and the record for the journal. */
 static void report(struct visit *visit, enum circuit_state to, enum transition_reason reason, uint64_t at_ns,
                    uint64_t pause_ns)
@@ -89,7 +97,8 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
             .from = (enum circuit_state)visit->word.state,
             .to = to,
             .reason = reason,
-            .failures = visit->word.state == CIRCUIT_CLOSED ? failures_with_one_more(visit) : 0,
+            .failures = visit->word.state == CIRCUIT_CLOSED ? consecutive_failures(visit, reason) : 0,
+            .window = visit->window,
             .pause_ns = pause_ns,
             .refused = counters_sum(&circuit->counters, COUNT_REFUSED),
         };
@@ -235,7 +244,8 @@ static enum step admit_once(struct visit *visit, struct ticket *ticket)
 enum admission circuit_admit(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
                              uint64_t now_ns, struct ticket *ticket, struct transitions *transitions)
 {
-    struct visit visit = {circuit, settings, caller, transitions, now_ns, 0, {0}};
+    struct visit visit = {
+        .circuit = circuit, .settings = settings, .caller = caller, .transitions = transitions, .now_ns = now_ns};
     enum step step = LOOK_AGAIN;
 
     transitions->count = 0;
@@ -256,22 +266,58 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
 
 /* --- settlement --- */
 
+/*
+ * Adds the outcome to the window: once, however often the word has to be looked at. Should the circuit leave its
+ * generation before the word is replaced, the outcome is late, and the window that has it is over.
+ */
+static void add_to_window(struct visit *visit, const struct outcome *outcome)
+{
+    enum window_class class = outcome->verdict == VERDICT_FAILURE ? WINDOW_FAILED
+                              : outcome->slow                    ? WINDOW_SLOW
+                                                                 : WINDOW_SUCCEEDED;
+
+    if (visit->in_window)
+        return;
+    window_add(visit->circuit, visit->settings, visit->caller->shard, visit->word.generation, class, visit->now_ns);
+    visit->in_window = true;
+}
+
+/* Whether this outcome opens a rate's circuit. Each rate is judged only when what it counts has been added. */
+static enum transition_reason judge_rates(struct visit *visit, const struct outcome *outcome)
+{
+    const struct settings *settings = visit->settings;
+    const bool failed = outcome->verdict == VERDICT_FAILURE;
+
+    if (!window_is_used(settings) || (!failed && outcome->verdict != VERDICT_SUCCESS))
+        return REASON_NONE;
+    add_to_window(visit, outcome);
+    if (!failed && !outcome->slow)
+        return REASON_NONE;
+    visit->window = window_sum(visit->circuit, settings, visit->word.generation, visit->now_ns);
+    if (failed)
+        return window_fails(settings, &visit->window) ? REASON_FAILURE_RATE : REASON_NONE;
+    return window_is_slow(settings, &visit->window) ? REASON_SLOW_CALL_RATE : REASON_NONE;
+}
+
 /* The outcome of a call that is no probe. */
-static enum step settle_call(struct visit *visit, const struct ticket *ticket, enum verdict verdict)
+static enum step settle_call(struct visit *visit, const struct ticket *ticket, const struct outcome *outcome)
 {
     const uint32_t threshold = visit->settings->failure_threshold;
     struct word next = visit->word;
 
     if (next.state != CIRCUIT_CLOSED || next.generation != ticket->generation)
         return LATE;
-    if (verdict == VERDICT_SUCCESS)
+    if (outcome->verdict == VERDICT_SUCCESS)
         next.failures = 0;
-    if (verdict == VERDICT_FAILURE)
+    if (outcome->verdict == VERDICT_FAILURE)
         next.failures = failures_with_one_more(visit);
+    enum transition_reason reason = judge_rates(visit, outcome);
     /* `>=`: the threshold may have been lowered since. One that the counter can't reach counts as the counter's end. */
-    if (verdict == VERDICT_FAILURE && threshold != 0 &&
+    if (outcome->verdict == VERDICT_FAILURE && threshold != 0 &&
         (next.failures >= threshold || next.failures == CIRCUIT_FAILURES_MAX))
-        return open_circuit(visit, REASON_FAILURE_THRESHOLD, 0, visit->now_ns) ? COUNTED : LOOK_AGAIN;
+        reason = REASON_FAILURE_THRESHOLD;
+    if (reason != REASON_NONE)
+        return open_circuit(visit, reason, 0, visit->now_ns) ? COUNTED : LOOK_AGAIN;
     return replace(visit, next) ? COUNTED : LOOK_AGAIN;
 }
 
@@ -364,6 +410,8 @@ static void count_outcome(const struct visit *visit, struct outcome outcome)
     switch (outcome.verdict) {
     case VERDICT_SUCCESS:
         count(visit, COUNT_SUCCEEDED);
+        if (outcome.slow)
+            count(visit, COUNT_SLOW);
         return;
     case VERDICT_BUSINESS:
         count(visit, COUNT_BUSINESS);
@@ -388,14 +436,15 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
                                const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,
                                struct transitions *transitions)
 {
-    struct visit visit = {circuit, settings, caller, transitions, now_ns, 0, {0}};
+    struct visit visit = {
+        .circuit = circuit, .settings = settings, .caller = caller, .transitions = transitions, .now_ns = now_ns};
     enum step step = LOOK_AGAIN;
 
     transitions->count = 0;
     for (unsigned int looks = 0; step == LOOK_AGAIN && looks < LOOKS_MAX; looks++) {
         look(&visit);
         step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome)
-                                  : settle_call(&visit, ticket, outcome.verdict);
+                                  : settle_call(&visit, ticket, &outcome);
     }
     if (step != COUNTED) {
         count(&visit, COUNT_LATE);

@@ -24,6 +24,7 @@
 #include "breaker/counters.h"
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
+#include "breaker/window.h"
 
 enum circuit_state { CIRCUIT_CLOSED = 0, CIRCUIT_OPEN = 1, CIRCUIT_HALF_OPEN = 2 };
 
@@ -60,6 +61,7 @@ struct circuit {
     _Alignas(64) struct lease leases[CIRCUIT_LEASES];
     _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
     struct counters counters;
+    struct window window;
 };
 
 /*
@@ -99,9 +101,12 @@ struct transition {
         REASON_PROBE_TIMEOUT,     /* half-open -> open: a lease ran out */
         REASON_PROBE_SUCCEEDED,   /* half-open -> closed */
         REASON_FORCED,
+        REASON_FAILURE_RATE,      /* closed -> open */
+        REASON_SLOW_CALL_RATE,    /* closed -> open */
         TRANSITION_REASONS
     } reason;
     uint32_t failures;   /* consecutive failures at an opening from closed */
+    struct window_counts window; /* at an opening by a rate: what the window held */
     uint64_t pause_ns;   /* of an opening: the pause with its jitter */
     uint64_t refused;    /* calls refused so far, for the record of a half-open or a close */
 };
@@ -154,6 +159,7 @@ struct circuit_view {
     uint64_t retry_in_ns;       /* until the next probe; 0: now or not open */
     uint64_t since_ns;          /* when the last transition was */
     uint64_t generation;        /* 0 while open */
+    struct window_counts window; /* while closed: what the rates are of; 0 where no rate is on */
 };
 void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,
                      struct circuit_view *view);

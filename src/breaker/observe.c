@@ -52,6 +52,8 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
         view->state = CIRCUIT_CLOSED;
         view->failures = word.failures;
         view->generation = word.generation;
+        if (window_is_used(settings))
+            view->window = window_sum(circuit, settings, word.generation, now_ns);
         break;
     }
 }
@@ -74,6 +76,8 @@ const char *transition_reason_name(unsigned int reason)
         [REASON_PROBE_TIMEOUT] = "probe-timeout",
         [REASON_PROBE_SUCCEEDED] = "probe-succeeded",
         [REASON_FORCED] = "forced",
+        [REASON_FAILURE_RATE] = "failure-rate",
+        [REASON_SLOW_CALL_RATE] = "slow-call-rate",
     };
 
     return reason < TRANSITION_REASONS ? names[reason] : "unknown";

@@ -68,6 +68,7 @@ struct outcome {
     enum failure_kind kind;     /* of a failure, also of one that is neutral by ADDRESS or UNLISTED */
     enum neutral_reason reason; /* of a neutral outcome */
     unsigned int http_status;   /* of FAILURE_HTTP; else 0 */
+    bool slow;                  /* of a success: its answer took longer than slow_call */
 };
 
 struct observation {

@@ -50,6 +50,7 @@ _Static_assert(offsetof(struct circuit, word) == 0 && offsetof(struct circuit, s
 _Static_assert(offsetof(struct circuit, pause_ns) == 80 && offsetof(struct circuit, not_before_ns) == 88, "pinned");
 _Static_assert(offsetof(struct circuit, leases) == 128 && offsetof(struct circuit, addresses) == 384, "pinned");
 _Static_assert(offsetof(struct circuit, counters) == 640 && sizeof(struct counters) == 4096, "pinned");
+_Static_assert(offsetof(struct circuit, window) == 4736, "pinned");
 
 /* A word taken apart. Fields that its state does not have are 0. */
 struct word {

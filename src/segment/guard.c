@@ -241,6 +241,13 @@ static uint64_t free_again(const struct target *target, uint64_t retry_after_ns,
     return wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
 }
 
+/* A connection alone is no answer. */
+static bool is_slow(const struct observation *observation, struct outcome outcome, const struct settings *settings)
+{
+    return settings->slow_call_ns != 0 && outcome.verdict == VERDICT_SUCCESS && observation->seen == SEEN_BYTES &&
+           observation->waited_ns > settings->slow_call_ns;
+}
+
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns)
 {
@@ -261,6 +268,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
         struct outcome outcome = outcome_judge(observation, &target->rules);
         if (outcome.verdict == VERDICT_NONE)
             return nothing;
+        outcome.slow = is_slow(observation, outcome, &target->breaker);
         if (!view.in_flight) {
             note_real_end(guard, call, shard, &view);
             return nothing;

@@ -110,9 +110,9 @@ LAYOUT_PIN(circuit_entry, transition_writes, 44);
 LAYOUT_PIN(circuit_entry, target, 48);
 LAYOUT_PIN(circuit_entry, destination, 176);
 LAYOUT_PIN(circuit_entry, circuit, 448);
-LAYOUT_PIN(circuit_entry, failures, 5184);
-LAYOUT_PIN(circuit_entry, transitions, 6208);
-_Static_assert(sizeof(struct circuit_entry) == 7232, "pinned");
+LAYOUT_PIN(circuit_entry, failures, 11968);
+LAYOUT_PIN(circuit_entry, transitions, 12992);
+_Static_assert(sizeof(struct circuit_entry) == 14016, "pinned");
 LAYOUT_PIN(process_slot, claim, 0);
 LAYOUT_PIN(process_slot, start, 8);
 LAYOUT_PIN(process_slot, space, 16);
@@ -135,7 +135,7 @@ LAYOUT_PIN(segment_layout, processes, 4352);
 LAYOUT_PIN(segment_layout, calls, 135424);
 LAYOUT_PIN(segment_layout, events, 659712);
 LAYOUT_PIN(segment_layout, circuits, 1708288);
-_Static_assert(sizeof(struct segment_layout) == 3559680, "pinned");
+_Static_assert(sizeof(struct segment_layout) == 5296384, "pinned");
 #undef LAYOUT_PIN
 
 #endif

@@ -12,7 +12,7 @@ const struct settings *settings_in_force(const struct target *target, struct set
     if (target->mode != MODE_CLOSED)
         return &target->breaker;
     *room = target->breaker;
-    room->failure_threshold = 0;
+    room->failure_threshold = room->failure_rate_permille = room->slow_call_rate_permille = 0;
     return room;
 }
 
