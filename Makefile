@@ -107,6 +107,9 @@ test-preload: ## C programs under the library
 	@BUILD=$(BUILD) scripts/test preload
 test-e2e: ## real programs under the library (ONLY=curl narrows)
 	@BUILD=$(BUILD) scripts/test e2e
+matrix: all ## real programs against real faults, as a table (ONLY=curl, ONLY=curl/silent, ONLY=/silent)
+	@scripts/setup test
+	@SOCKFUSE_BUILD=$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/test_matrix.py
 check-sanitizers: ## the core's tests under ASan, UBSan and TSan
 	@BUILD=$(BUILD) scripts/test sanitizers
 bench: ## what the library costs, as ratios, in one run
@@ -133,7 +136,7 @@ help: ## this list
 	    printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e \
+.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e matrix \
         check-sanitizers bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:

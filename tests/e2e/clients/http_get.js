@@ -1,17 +1,27 @@
-// http_get.js URL TIMEOUT_MS: prints the answer's body, by node's own http. TIMEOUT_MS 0: none.
-const http = require('http');
+// http_get.js URL TIMEOUT_MS [COUNT]: prints the answer's body by node's http, COUNT times over one agent that keeps
+// its connections. TIMEOUT_MS 0: none.
 const net = require('net');
 
 // From node 20 on, a name's addresses are tried one after the other by default; Debian's node 18 must be asked to.
 net.setDefaultAutoSelectFamily(true);
 
-const [url, timeout] = process.argv.slice(2);
-const request = http.get(url, { timeout: Number(timeout) }, (answer) => {
-  answer.setEncoding('utf8');
-  answer.on('data', (text) => process.stdout.write(text));
-});
-request.on('timeout', () => request.destroy(new Error('timed out')));
-request.on('error', (error) => {
-  console.error(`${error.name}: ${error.message} ${error.code}`);
-  process.exitCode = 1;
-});
+const [url, timeout, count] = process.argv.slice(2);
+const http = require(url.startsWith('https:') ? 'https' : 'http');
+const options = { timeout: Number(timeout) };
+if (count) options.agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+
+function get(left) {
+  const request = http.get(url, options, (answer) => {
+    answer.setEncoding('utf8');
+    answer.on('data', (text) => process.stdout.write(text));
+    answer.on('end', () => (left > 1 ? setImmediate(get, left - 1) : options.agent && options.agent.destroy()));
+  });
+  request.on('timeout', () => request.destroy(new Error('timed out')));
+  request.on('error', (error) => {
+    // What an application has to do itself: a connection that was kept may be gone when it is used again.
+    if (request.reusedSocket && error.code === 'ECONNRESET') return get(left);
+    console.error(`${error.name}: ${error.message} ${error.code}`);
+    process.exitCode = 1;
+  });
+}
+get(Number(count || 1));

@@ -1,0 +1,29 @@
+"""What differs from the table, each with its reason."""
+from .programs import INSIDE, PROGRAMS, UNIX
+from .scenarios import AFTER_THE_HANDSHAKE
+
+NO_BLACK_HOLE = "a full queue of an AF_UNIX listener blocks or answers EAGAIN; no SYN is lost"
+NO_ERROR = "prints what came and ends with status 0, also when nothing came"
+TLS_INSIDE = "its TLS is inside of it: what comes after the handshake is not seen"
+KILLED = "killed by a signal: no code of its own runs that could say so, and its call counts neither way"
+
+# Cells that make no sense.
+LEFT_OUT = {(entry.name, "black_hole"): NO_BLACK_HOLE for entry in PROGRAMS if entry.family == UNIX}
+
+# Cells that cannot be right: what the circuit shows instead is the documented limit, and that is what is tested.
+CANNOT = {(entry.name, scenario): TLS_INSIDE for entry in PROGRAMS if entry.tls == INSIDE
+          for scenario in AFTER_THE_HANDSHAKE}
+CANNOT.update({("killed_curl", scenario): KILLED for scenario in ("black_hole", "silent")})
+
+# Programs that end well where others fail.
+ENDS_WELL = {(name, scenario): NO_ERROR for name in ("nc", "nc_unix")
+             for scenario in ("silent", "end", "reset", "reset_at_accept", "half", "half_503")}
+ENDS_WELL.update({place: NO_ERROR for place in (("gnutls_cli", "tls_end"), ("php_stream", "half"),
+                                                ("php_stream", "tls_half"))})
+
+# What these say of a refusal that connect itself returns (ours, or one on AF_UNIX). The peer's comes later over TCP
+# and without blocking, by SO_ERROR, and then they say which address it was, or less.
+AT_ONCE = {"python_asyncio": "ConnectionRefusedError: [Errno 111] Connection refused\n",
+           "python_aiohttp": "ClientConnectorError: Cannot connect to host 127.0.0.1:PLACE ssl:default "
+                             "[Connection refused]\n",
+           "java_httpclient": "java.net.ConnectException: Connection refused\n"}
