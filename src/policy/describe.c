@@ -16,6 +16,9 @@ static const char *built_in_origin(const struct target *target, enum key_index k
         if (key == KEY_RESET_TIMEOUT && (ours & key_bit(KEY_RESET_TIMEOUT_MAX)) == 0)
             return "as reset_timeout_max";
     }
+    /* So has a built-in minimum to a window of fewer calls. */
+    if (key == KEY_MINIMUM_CALLS && target->breaker.window == (WINDOW_CALLS | target->breaker.minimum_calls))
+        return "as window";
     return key == KEY_MATCH ? "the name" : "built in";
 }
 

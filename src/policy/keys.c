@@ -15,6 +15,10 @@
 #define DAY (86400 * SECOND)
 /* A pause with its jitter stays far below the 2^56 ns that a circuit's word can hold. */
 #define DURATION_MAX (30 * DAY)
+/* A shorter window forgets between two calls of a program that polls. The longest one's buckets can't overflow. */
+#define WINDOW_MIN SECOND
+#define WINDOW_MAX (3600 * SECOND)
+#define MINIMUM_CALLS_MAX 1000000u
 /* Below this, a program's own closing after its last words would look like giving up. */
 #define ABANDON_AFTER_MIN (50 * MILLISECOND)
 #define PERMILLE 1000u
@@ -50,6 +54,7 @@ static const struct choice refusals[] = {{"ECONNREFUSED", ECONNREFUSED},
 #define COUNT(from, to) .rule = {.type = VALUE_COUNT, .minimum = from, .maximum = to}
 #define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = from, .maximum = DURATION_MAX}
 #define DURATION_OR_OFF .rule = {.type = VALUE_DURATION_OR_OFF, .minimum = MILLISECOND, .maximum = DURATION_MAX}
+#define WINDOW .rule = {.type = VALUE_WINDOW, .minimum = WINDOW_MIN, .maximum = WINDOW_MAX}
 #define PERCENT .rule = {.type = VALUE_PERCENT, .minimum = 0, .maximum = PERMILLE}
 #define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (to)*PERMILLE}
 #define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = list}
@@ -62,11 +67,11 @@ const struct key key_table[KEYS] = {
     [KEY_MODE] = {"mode", CHOICE(modes), .built_in = "enforce", IN(mode)},
     [KEY_FAILURE_THRESHOLD] = {"failure_threshold", COUNT(0, CIRCUIT_FAILURES_MAX), .built_in = "5",
                                IN(breaker.failure_threshold)},
-    [KEY_WINDOW] = {"window", LATER},
-    [KEY_MINIMUM_CALLS] = {"minimum_calls", LATER},
-    [KEY_FAILURE_RATE] = {"failure_rate", LATER},
-    [KEY_SLOW_CALL] = {"slow_call", LATER},
-    [KEY_SLOW_CALL_RATE] = {"slow_call_rate", LATER},
+    [KEY_WINDOW] = {"window", WINDOW, .built_in = "30s", IN(breaker.window)},
+    [KEY_MINIMUM_CALLS] = {"minimum_calls", COUNT(1, MINIMUM_CALLS_MAX), .built_in = "20", IN(breaker.minimum_calls)},
+    [KEY_FAILURE_RATE] = {"failure_rate", PERCENT, .built_in = "50%", IN(breaker.failure_rate_permille)},
+    [KEY_SLOW_CALL] = {"slow_call", DURATION_OR_OFF, .built_in = "off", IN(breaker.slow_call_ns)},
+    [KEY_SLOW_CALL_RATE] = {"slow_call_rate", PERCENT, .built_in = "100%", IN(breaker.slow_call_rate_permille)},
     [KEY_RESET_TIMEOUT] = {"reset_timeout",
                            {"recovery_timeout", "open_duration"},
                            DURATION(MILLISECOND),

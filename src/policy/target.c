@@ -158,6 +158,8 @@ static void describe_key(const struct target_draft *draft, enum key_index key, u
     key_format(key, &draft->target, value, sizeof value);
     if ((draft->target.keys_overridden & key_bit(key)) != 0)
         snprintf(place, sizeof place, " (-o)");
+    else if (is_ours(&draft->target, key))
+        snprintf(place, sizeof place, " (built in)");
     else if (draft->lines[key] != line)
         snprintf(place, sizeof place, " (line %u)", draft->lines[key]);
     snprintf(text, size, "`%s = %s`%s", key_table[key].name, value, place);
@@ -179,6 +181,11 @@ static void report_pair(const struct target_draft *draft, bool is_defaults, bool
         problem_error(problems, line, "%s %s %s: %s", left, verb, right, remedy);
     else
         problem_warning(problems, line, "%s %s %s: %s", left, verb, right, remedy);
+}
+
+static bool has_slow_calls(const struct settings *breaker)
+{
+    return breaker->slow_call_ns != 0 && breaker->slow_call_rate_permille != 0;
 }
 
 static void check_pauses(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
@@ -206,11 +213,53 @@ static void check_probe(const struct target_draft *draft, bool is_defaults, stru
 
 static void check_threshold(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
 {
+    const struct settings *breaker = &draft->target.breaker;
+    if (breaker->failure_threshold == 0 && breaker->failure_rate_permille == 0 && !has_slow_calls(breaker))
+        report_pair(draft, is_defaults, false, KEY_FAILURE_THRESHOLD, KEY_FAILURE_RATE, "with",
+                    "no failure opens the circuit", problems);
+}
+
+/* A built-in minimum gives way to a window of fewer calls. */
+static void check_minimum(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
+{
+    struct settings *breaker = &draft->target.breaker;
+    const uint64_t calls = breaker->window & ~WINDOW_CALLS;
+    if (calls == breaker->window || breaker->minimum_calls <= calls)
+        return;
+    if (is_ours(&draft->target, KEY_MINIMUM_CALLS))
+        breaker->minimum_calls = (uint32_t)calls;
+    else
+        report_pair(draft, is_defaults, true, KEY_MINIMUM_CALLS, KEY_WINDOW, "is more than",
+                    "expected no more calls than the window holds, or no rate is ever judged", problems);
+}
+
+static void check_window(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
+{
     const struct target *target = &draft->target;
-    if (target->breaker.failure_threshold == 0 &&
-        (is_defaults ? !is_ours(target, KEY_FAILURE_THRESHOLD) : is_own(target, KEY_FAILURE_THRESHOLD)))
-        problem_warning(problems, draft->lines[KEY_FAILURE_THRESHOLD],
-                        "with `failure_threshold = 0` no failure opens the circuit");
+    const struct settings *breaker = &target->breaker;
+    if (breaker->failure_rate_permille == 0 && !has_slow_calls(breaker)) {
+        if (!is_ours(target, KEY_WINDOW) || !is_ours(target, KEY_MINIMUM_CALLS))
+            report_pair(draft, is_defaults, false, is_ours(target, KEY_WINDOW) ? KEY_MINIMUM_CALLS : KEY_WINDOW,
+                        KEY_FAILURE_RATE, "is of no use with", "no rate is judged", problems);
+    } else if (breaker->window < target->response_timeout_ns && !is_ours(target, KEY_WINDOW)) {
+        report_pair(draft, is_defaults, false, KEY_WINDOW, KEY_RESPONSE_TIMEOUT, "is shorter than",
+                    "when a call has timed out, the answers to those that began with it are forgotten", problems);
+    }
+}
+
+static void check_slow_calls(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
+{
+    const struct target *target = &draft->target;
+    const uint64_t slow_ns = target->breaker.slow_call_ns;
+    if (slow_ns == 0 && !is_ours(target, KEY_SLOW_CALL_RATE))
+        report_pair(draft, is_defaults, false, KEY_SLOW_CALL_RATE, KEY_SLOW_CALL, "is of no use with",
+                    "no call is slow", problems);
+    else if (slow_ns != 0 && target->rules.connect_is_success)
+        report_pair(draft, is_defaults, false, KEY_SLOW_CALL, KEY_SUCCESS, "is of no use with", "no answer is awaited",
+                    problems);
+    else if (slow_ns != 0 && target->response_timeout_ns != 0 && slow_ns >= target->response_timeout_ns)
+        report_pair(draft, is_defaults, false, KEY_SLOW_CALL, KEY_RESPONSE_TIMEOUT, "is no shorter than",
+                    "an answer that takes so long has failed already", problems);
 }
 
 static void check_http(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
@@ -225,5 +274,8 @@ void target_check(struct target_draft *draft, bool is_defaults, struct policy_pr
     check_pauses(draft, is_defaults, problems);
     check_probe(draft, is_defaults, problems);
     check_threshold(draft, is_defaults, problems);
+    check_minimum(draft, is_defaults, problems);
+    check_window(draft, is_defaults, problems);
+    check_slow_calls(draft, is_defaults, problems);
     check_http(draft, is_defaults, problems);
 }

@@ -27,8 +27,8 @@ void target_override(struct target_draft *draft, const struct target *overrides)
 
 /*
  * Holds the keys against each other, and makes the built-in reset_timeout and reset_timeout_max give way to the
- * other one where only one of them was set. What [defaults] and -o do to each other is reported once, for
- * `is_defaults`.
+ * other one where only one of them was set, and a built-in minimum_calls to a window of fewer calls. What [defaults]
+ * and -o do to each other is reported once, for `is_defaults`.
  */
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems);
 

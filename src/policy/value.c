@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "breaker/outcome.h"
+#include "breaker/settings.h"
 #include "policy/complaint.h"
 #include "policy/distance.h"
 
@@ -100,7 +101,7 @@ static void format_duration(uint64_t ns, char *text, size_t size)
 static bool parse_duration(const struct value_rule *rule, const char *text, uint64_t *ns, struct complaint why)
 {
     const bool can_be_off = rule->type == VALUE_DURATION_OR_OFF;
-    const char *or_off = can_be_off ? ", or `off`" : "";
+    const char *or_off = can_be_off ? ", or `off`" : rule->type == VALUE_WINDOW ? ", or calls such as `100 calls`" : "";
     struct decimal decimal;
     const char *at = text;
     if (can_be_off && strcmp(text, "off") == 0) {
@@ -136,6 +137,33 @@ static bool parse_duration(const struct value_rule *rule, const char *text, uint
     return true;
 }
 
+/* --- windows --- */
+
+/* `100 calls`, or a duration. */
+static bool parse_window(const struct value_rule *rule, const char *text, uint64_t *window, struct complaint why)
+{
+    struct decimal decimal;
+    const char *at = text;
+    if (!read_decimal(&at, &decimal))
+        return parse_duration(rule, text, window, why);
+    at += strspn(at, " \t");
+    if (strcmp(at, "calls") != 0 && strcmp(at, "call") != 0)
+        return parse_duration(rule, text, window, why);
+    if (decimal.scale != 1 || decimal.digits < 1 || decimal.digits > WINDOW_CALLS_MAX)
+        return complain(why, "expected from 1 to %u calls, or a duration such as `30s`", WINDOW_CALLS_MAX);
+    *window = WINDOW_CALLS | decimal.digits;
+    return true;
+}
+
+static void format_window(uint64_t window, char *text, size_t size)
+{
+    const uint64_t calls = window & ~WINDOW_CALLS;
+    if (calls == window)
+        format_duration(window, text, size);
+    else
+        snprintf(text, size, "%" PRIu64 " call%s", calls, calls == 1 ? "" : "s");
+}
+
 /* --- numbers --- */
 
 static bool parse_count(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
@@ -155,6 +183,8 @@ static bool parse_percent(const struct value_rule *rule, const char *text, uint6
     const char *at = text;
     if (!read_decimal(&at, &decimal))
         return complain(why, "expected a percentage such as `10%%`");
+    if (*at == '\0' && decimal.digits == 0) /* is the same with and without */
+        at = "%";
     if (*at == '\0')
         return complain(why, "a percentage needs its sign: write `%.20s%%`", text);
     while (*at == ' ' || *at == '\t')
@@ -277,6 +307,8 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_DURATION:
     case VALUE_DURATION_OR_OFF:
         return parse_duration(rule, text, value, why);
+    case VALUE_WINDOW:
+        return parse_window(rule, text, value, why);
     case VALUE_PERCENT:
         return parse_percent(rule, text, value, why);
     case VALUE_FACTOR:
@@ -306,6 +338,9 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
             snprintf(text, size, "off");
         else
             format_duration(value, text, size);
+        break;
+    case VALUE_WINDOW:
+        format_window(value, text, size);
         break;
     case VALUE_PERCENT:
         format_permille(value, 10, text, size);

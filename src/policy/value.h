@@ -16,7 +16,8 @@ enum value_type {
     VALUE_COUNT,           /* a whole number */
     VALUE_DURATION,        /* nanoseconds, written with a unit */
     VALUE_DURATION_OR_OFF, /* the same; `off` is 0 */
-    VALUE_PERCENT,         /* permille, written with % */
+    VALUE_WINDOW,          /* nanoseconds, or WINDOW_CALLS | a number, written `N calls` */
+    VALUE_PERCENT,         /* permille, written with %; 0 may stand without */
     VALUE_FACTOR,          /* permille, written as a decimal */
     VALUE_CHOICE,          /* one word of a list */
     VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */

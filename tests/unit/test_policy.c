@@ -176,8 +176,6 @@ static void contradictions_are_told_once_and_built_in_values_give_way(void **sta
     expect_error("[defaults]\nreset_timeout = 6s\nreset_timeout_max = 5s\n[a:1]\n[b:1]\njitter = 1%\n", 3, "(line 2)");
     expect_warning("[a:1]\nprobe_timeout = 1s\nconnect_timeout = 2s\n", 2, "`probe_timeout = 1s`|shorter|(line 3)");
     expect_warning("[defaults]\nprobe_timeout = 1s\nconnect_timeout = 2s\n[a:1]\n[b:1]\n", 3, "(line 2)");
-    expect_warning("[a:1]\nfailure_threshold = 0\n[b:1]\n", 2, "no failure opens");
-    expect_warning("[defaults]\nfailure_threshold = 0\n[a:1]\n[b:1]\n", 2, "no failure opens");
     expect_warning("[a:1]\nhttp_failures = 500\nhttp = off\n", 2,
                    "`http_failures = 500`|`http = off` (line 3)|answers are not looked at");
     expect_warning("[defaults]\nhttp = off\n[a:1]\nhttp_failures = 500\n", 4, "`http = off` (line 2)");

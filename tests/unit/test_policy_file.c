@@ -103,7 +103,7 @@ static void all_faults_are_told_in_the_order_of_lines(void **state)
     (void)state;
     struct loaded loaded;
     load_text(&loaded,
-              "[a:1]\nmode = x\nwindow = 3s\n[nothing]\ncolour = red\n[b:1]\nprobe_timeout = 1s\n"
+              "[a:1]\nmode = x\nwindow = 3\n[nothing]\ncolour = red\n[b:1]\nprobe_timeout = 1s\n"
               "connect_timeout = 2s\nmatch = 1:2:3 4.5:6\n",
               (const char *const[]){"jitter=x", NULL});
     static const unsigned int lines[] = {0, 2, 3, 4, 5, 7, 9, 9};
