@@ -61,8 +61,7 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
  * refused, and of one to open failures, pause_ms; of a failure kind (failure_label), errno (its name, or null),
- * elapsed_ms, overdue;
- * of a refusal reason (the state that refused).
+ * elapsed_ms, overdue; of a refusal reason (the state that refused).
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

@@ -69,6 +69,8 @@ static void expect_the_same_again(const struct target *target)
     assert(again->pattern_count == target->pattern_count && again->mode == target->mode);
     assert(memcmp(&again->breaker, &target->breaker, sizeof again->breaker) == 0);
     assert(again->rules.failure_mask == target->rules.failure_mask);
+    assert(again->rules.http_failure_count == target->rules.http_failure_count);
+    assert(memcmp(again->rules.http_failures, target->rules.http_failures, sizeof again->rules.http_failures) == 0);
     assert(again->rules.abandon_after_ns == target->rules.abandon_after_ns);
     assert(again->connect_timeout_ns == target->connect_timeout_ns && again->on_open == target->on_open);
     assert(again->response_timeout_ns == target->response_timeout_ns);

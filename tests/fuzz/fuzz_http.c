@@ -1,0 +1,83 @@
+/*
+ * fuzz_http.c - throws bytes at the reader of HTTP answers.
+ *
+ * SOURCES="src/breaker/http.c src/breaker/http_date.c tests/unit/support_http.c"
+ * clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -Itests/unit tests/fuzz/fuzz_http.c $SOURCES \
+ *     -o fuzz_http
+ * ./fuzz_http CORPUS
+ *
+ * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
+ *
+ * The input's first two bytes say how the rest comes in pieces. Beside crashes it looks for these: the result is the
+ * same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with the
+ * byte that decides, and stays.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support_http.h"
+
+/* Reads the bytes in pieces of `first`, `second`, `first`, … bytes, each in memory of just its size. */
+static void read_in_pieces(const char *bytes, size_t count, size_t first, size_t second,
+                           const struct slow_http *expected)
+{
+    struct http_reader reader = {0};
+    struct http_head head = {0};
+    enum http_progress progress = HTTP_MORE;
+    size_t from = 0;
+
+    for (size_t number = 0; from < count; number++) {
+        size_t length = number % 2 == 0 ? first : second;
+        if (length > count - from)
+            length = count - from;
+        char *piece = malloc(length + 1);
+        assert(piece != NULL);
+        memcpy(piece, bytes + from, length);
+        piece = realloc(piece, length == 0 ? 1 : length);
+        assert(piece != NULL);
+        progress = http_read(&reader, piece, length, &head);
+        free(piece);
+        from += length;
+        const bool decided = expected->progress != HTTP_MORE && expected->used <= from;
+        assert(progress == (decided ? expected->progress : HTTP_MORE));
+        assert(progress != HTTP_KNOWN || same_head(&head, &expected->head));
+        assert(progress == HTTP_MORE || http_has_begun(&reader));
+    }
+    memset(&head, 0, sizeof head);
+    assert(http_break(&reader, &head) == expected->if_broken);
+    assert(expected->if_broken != HTTP_KNOWN || same_head(&head, &expected->broken_head));
+    assert(http_retry_after_s(&head, 1700000000) <= UINT64_C(253402300800));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    const char *bytes = (const char *)data + 2;
+    const size_t count = size - 2;
+    const struct slow_http expected = slow_http(bytes, count);
+
+    read_in_pieces(bytes, count, count, 0, &expected);
+    read_in_pieces(bytes, count, 1, 1, &expected);
+    read_in_pieces(bytes, count, data[0], data[1] + 1u, &expected);
+    return 0;
+}
+
+#ifdef ALONE
+int main(int count, char **paths)
+{
+    for (int i = 1; i < count; i++) {
+        static uint8_t bytes[1 << 20];
+        FILE *stream = fopen(paths[i], "r");
+        assert(stream != NULL);
+        const size_t size = fread(bytes, 1, sizeof bytes, stream);
+        fclose(stream);
+        LLVMFuzzerTestOneInput(bytes, size);
+    }
+    return 0;
+}
+#endif
