@@ -82,6 +82,12 @@ void json_unsigned(struct json *json, const char *key, uint64_t value)
     fprintf(json->out, "%" PRIu64, value);
 }
 
+void json_tenths(struct json *json, const char *key, uint64_t tenths)
+{
+    begin_value(json, key);
+    fprintf(json->out, "%" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
     begin_value(json, key);

@@ -25,6 +25,8 @@ void json_close(struct json *json, char bracket);                 /* '}' or ']';
 
 void json_string(struct json *json, const char *key, const char *value); /* NULL: null */
 void json_unsigned(struct json *json, const char *key, uint64_t value);
+/* Tenths, written as a decimal: 125 as 12.5. */
+void json_tenths(struct json *json, const char *key, uint64_t tenths);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 

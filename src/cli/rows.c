@@ -216,6 +216,17 @@ bool row_probe_due(const struct row *row)
            !(row->target != NULL && row->target->mode == MODE_OPEN);
 }
 
+bool row_has_rates(const struct row *row)
+{
+    return row->target != NULL && (row->target->mode == MODE_ENFORCE || row->target->mode == MODE_OBSERVE) &&
+           window_is_used(&row->target->breaker) && row_state(row) == CIRCUIT_CLOSED;
+}
+
+uint64_t row_rate_permille(const struct row *row, uint64_t part)
+{
+    return row->view.window.calls > 0 ? part * 1000 / row->view.window.calls : 0;
+}
+
 bool row_retry_in_ms(const struct row *row, uint64_t *ms)
 {
     if (row_state(row) != CIRCUIT_OPEN || (row->target != NULL && row->target->mode == MODE_OPEN))

@@ -42,6 +42,10 @@ void rows_free(struct rows *rows);
 /* The state that the next call meets: the target's mode can override the circuit's own. */
 enum circuit_state row_state(const struct row *row);
 bool row_probe_due(const struct row *row);
+/* Whether rates are judged now: the circuit is closed, and the policy is known and has one on. */
+bool row_has_rates(const struct row *row);
+/* `part` of all the window's calls in permille, rounded down; 0 of none. */
+uint64_t row_rate_permille(const struct row *row, uint64_t part);
 /*
  * Milliseconds until the next probe, rounded up; false when the state is not open, or stays open by the target's
  * mode.

@@ -30,6 +30,7 @@ static const char help[] =
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
     "             open, probe due: the pause is over, the next call is the probe\n"
     "  FAILURES   in a row, of how many open the circuit\n"
+    "  RATE       failures in percent of the calls in the window, and how many these are; slow ones\n"
     "  RETRY IN   until the next probe\n"
     "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
     "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
@@ -40,9 +41,9 @@ static const char help[] =
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
 static const struct column circuit_columns[] = {
-    {"TARGET", false}, {"DESTINATION", false}, {"STATE", false},   {"FAILURES", true}, {"RETRY IN", true},
-    {"IN FLIGHT", true}, {"CALLS", true},      {"FAILED", true},   {"NEUTRAL", true},  {"LATE", true},
-    {"REFUSED", true}, {"LAST FAILURE", false},
+    {"TARGET", false}, {"DESTINATION", false}, {"STATE", false},   {"FAILURES", true}, {"RATE", true},
+    {"RETRY IN", true},  {"IN FLIGHT", true},  {"CALLS", true},    {"FAILED", true},   {"NEUTRAL", true},
+    {"LATE", true},      {"REFUSED", true},    {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 static const struct column process_columns[] = {{"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"", false}};
@@ -93,6 +94,19 @@ static void add_failures(struct table *table, const struct row *row)
         table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, failures, row->target->breaker.failure_threshold);
 }
 
+static void add_rate(struct table *table, const struct row *row)
+{
+    const struct window_counts *window = &row->view.window;
+    if (!row_has_rates(row) || window->failed + window->slow == 0)
+        table_add(table, PLAIN, "");
+    else if (window->slow == 0)
+        table_addf(table, PLAIN, "%" PRIu64 "%% of %" PRIu64, row_rate_permille(row, window->failed) / 10, window->calls);
+    else
+        table_addf(table, PLAIN, "%" PRIu64 "%%, slow %" PRIu64 "%% of %" PRIu64,
+                   row_rate_permille(row, window->failed) / 10, row_rate_permille(row, window->slow) / 10,
+                   window->calls);
+}
+
 static void add_count(struct table *table, uint64_t count)
 {
     if (count == 0)
@@ -120,6 +134,7 @@ static void add_circuit(struct table *table, const struct row *row, bool name_ta
         return;
     }
     add_failures(table, row);
+    add_rate(table, row);
     bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
     table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
     table_addf(table, PLAIN, "%" PRIu32, row->in_flight);

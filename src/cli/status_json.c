@@ -87,6 +87,23 @@ static void write_last_failure(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
+/* Rates in percent, as the policy has them. */
+static void write_window(struct json *json, const struct row *row)
+{
+    const struct window_counts *window = &row->view.window;
+    if (!row_has_rates(row)) {
+        json_null(json, "window");
+        return;
+    }
+    json_open(json, "window", '{');
+    json_unsigned(json, "calls", window->calls);
+    json_unsigned(json, "failed", window->failed);
+    json_unsigned(json, "slow", window->slow);
+    json_tenths(json, "failure_rate", row_rate_permille(row, window->failed));
+    json_tenths(json, "slow_call_rate", row_rate_permille(row, window->slow));
+    json_close(json, '}');
+}
+
 static void write_circuit(struct json *json, const struct row *row)
 {
     uint64_t retry_ms;
@@ -107,6 +124,7 @@ static void write_circuit(struct json *json, const struct row *row)
     else
         json_null(json, "retry_in_ms");
     json_unsigned(json, "in_flight", row->in_flight);
+    write_window(json, row);
     write_counters(json, row);
     write_kinds(json, row);
     write_last_failure(json, row);

@@ -13,7 +13,8 @@
 /*
  * Writes {policy, segment, circuits, processes} as the next value of an array. `segment` is null when the policy is
  * not in use; what only the policy knows (failure_threshold, mode, scope) is null when it could not be read. Targets
- * whose patterns leave the destination open have no circuit before their first call.
+ * whose patterns leave the destination open have no circuit before their first call. A circuit's `window` is null
+ * while no rate is judged.
  */
 void status_json(struct json *json, const struct selected *selected, const struct rows *rows);
 

@@ -128,6 +128,15 @@ static void add_json_failure(struct text *text, const struct event *event)
     text_add(text, event->overdue ? ",\"overdue\":true" : ",\"overdue\":false");
 }
 
+static void add_json_window(struct text *text, const struct event *event)
+{
+    text_add(text, ",\"window\":{\"calls\":");
+    text_add_unsigned(text, event->window_calls);
+    add_number(text, "failed", event->window_failed);
+    add_number(text, "slow", event->window_slow);
+    text_add(text, "}");
+}
+
 static void add_json_transition(struct text *text, const struct event *event)
 {
     add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
@@ -136,6 +145,8 @@ static void add_json_transition(struct text *text, const struct event *event)
     if (event->to == CIRCUIT_OPEN) {
         add_number(text, "failures", event->failures);
         add_number(text, "pause_ms", event->pause_ns / NS_PER_MS);
+        if (event->window_calls > 0)
+            add_json_window(text, event);
     }
     add_number(text, "refused", event->refused);
 }
@@ -192,6 +203,23 @@ static void add_counted(struct text *text, uint64_t count, const char *one, cons
     text_add(text, count == 1 ? one : many);
 }
 
+/* What opened it. */
+static void add_line_evidence(struct text *text, const struct event *event)
+{
+    bool by_slow = event->reason == REASON_SLOW_CALL_RATE;
+
+    if (by_slow || event->reason == REASON_FAILURE_RATE) {
+        text_add(text, ", ");
+        text_add_unsigned(text, by_slow ? event->window_slow : event->window_failed);
+        text_add(text, " of ");
+        add_counted(text, event->window_calls, " call ", " calls ");
+        text_add(text, by_slow ? "slow" : "failed");
+    } else if (event->failures > 0) {
+        text_add(text, ", ");
+        add_counted(text, event->failures, " failure", " failures");
+    }
+}
+
 static void add_line_transition(struct text *text, const struct event *event)
 {
     text_add(text, circuit_state_name(event->from));
@@ -200,10 +228,7 @@ static void add_line_transition(struct text *text, const struct event *event)
     text_add(text, ", ");
     text_add(text, transition_reason_name(event->reason));
     if (event->to == CIRCUIT_OPEN) {
-        if (event->failures > 0) {
-            text_add(text, ", ");
-            add_counted(text, event->failures, " failure", " failures");
-        }
+        add_line_evidence(text, event);
         text_add(text, ", pause ");
         add_duration(text, event->pause_ns / NS_PER_MS);
     }

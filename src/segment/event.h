@@ -51,7 +51,10 @@ struct event {
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
     uint16_t http_status; /* FAILURE: of FAILURE_HTTP, or 0 */
-    uint8_t reserved2[14];
+    uint8_t reserved2[2];
+    uint32_t window_calls; /* OPEN: what the window of the rates held, if it was judged: all, failed, slow */
+    uint32_t window_failed;
+    uint32_t window_slow;
 };
 _Static_assert(sizeof(struct event) == 504, "an event and its stamp fill 512 bytes");
 
@@ -60,8 +63,9 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
 /*
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
- * refused, and of one to open failures, pause_ms; of a failure kind (failure_label), errno (its name, or null),
- * elapsed_ms, overdue; of a refusal reason (the state that refused).
+ * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
+ * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue; of a refusal reason (the state that
+ * refused).
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

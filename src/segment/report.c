@@ -52,6 +52,11 @@ static void freeze(struct event_slot slots[2], _Atomic uint32_t *writes, const s
     event_slot_write(&slots[number % 2], number & INT32_MAX, event);
 }
 
+static uint32_t count32(uint64_t count)
+{
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 static enum event_type transition_event(enum circuit_state to)
 {
     switch (to) {
@@ -77,6 +82,9 @@ static void report_transition(const struct guard *guard, uint32_t circuit, const
     event.to = (uint8_t)transition->to;
     event.reason = (uint8_t)transition->reason;
     event.failures = transition->failures;
+    event.window_calls = count32(transition->window.calls);
+    event.window_failed = count32(transition->window.failed);
+    event.window_slow = count32(transition->window.slow);
     event.pause_ns = transition->pause_ns;
     event.refused = transition->refused;
     journal_append(guard->segment, &event);
