@@ -222,9 +222,9 @@ bool row_has_rates(const struct row *row)
            window_is_used(&row->target->breaker) && row_state(row) == CIRCUIT_CLOSED;
 }
 
-uint64_t row_rate_permille(const struct row *row, uint64_t part)
+uint64_t rate_permille(uint64_t part, uint64_t calls)
 {
-    return row->view.window.calls > 0 ? part * 1000 / row->view.window.calls : 0;
+    return calls > 0 ? part * 1000 / calls : 0;
 }
 
 bool row_retry_in_ms(const struct row *row, uint64_t *ms)

@@ -44,8 +44,8 @@ enum circuit_state row_state(const struct row *row);
 bool row_probe_due(const struct row *row);
 /* Whether rates are judged now: the circuit is closed, and the policy is known and has one on. */
 bool row_has_rates(const struct row *row);
-/* `part` of all the window's calls in permille, rounded down; 0 of none. */
-uint64_t row_rate_permille(const struct row *row, uint64_t part);
+/* `part` of `calls` in permille, rounded down; 0 of none. */
+uint64_t rate_permille(uint64_t part, uint64_t calls);
 /*
  * Milliseconds until the next probe, rounded up; false when the state is not open, or stays open by the target's
  * mode.

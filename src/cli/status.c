@@ -75,12 +75,19 @@ static void add_state(struct table *table, const struct row *row)
         table_addf(table, colours[state], "%s%s", name, mode == MODE_OBSERVE ? ", observed" : "");
 }
 
+static bool opened_by_rate(const struct row *row)
+{
+    const struct event *opening = &row->last_transition;
+    return row->view.state != CIRCUIT_CLOSED && row->has_transition && opening->to == CIRCUIT_OPEN &&
+           (opening->reason == REASON_FAILURE_RATE || opening->reason == REASON_SLOW_CALL_RATE);
+}
+
 static void add_failures(struct table *table, const struct row *row)
 {
     uint32_t failures = row->view.failures;
     if (row->view.state != CIRCUIT_CLOSED) {
         /* An open circuit counts no failures; those that opened it are in the transition's record. */
-        if (!row->has_transition || row->last_transition.failures == 0) {
+        if (!row->has_transition || row->last_transition.failures == 0 || opened_by_rate(row)) {
             table_add(table, PLAIN, "");
             return;
         }
@@ -94,17 +101,23 @@ static void add_failures(struct table *table, const struct row *row)
         table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, failures, row->target->breaker.failure_threshold);
 }
 
+/* Of the window now, or of the one that opened the circuit. */
 static void add_rate(struct table *table, const struct row *row)
 {
-    const struct window_counts *window = &row->view.window;
-    if (!row_has_rates(row) || window->failed + window->slow == 0)
+    const struct event *opening = &row->last_transition;
+    struct window_counts window = row->view.window;
+    if (opened_by_rate(row))
+        window = (struct window_counts){opening->window_calls, opening->window_failed, opening->window_slow};
+    else if (!row_has_rates(row))
+        window = (struct window_counts){0};
+    const uint64_t failed = rate_permille(window.failed, window.calls) / 10;
+    const uint64_t slow = rate_permille(window.slow, window.calls) / 10;
+    if (window.failed + window.slow == 0)
         table_add(table, PLAIN, "");
-    else if (window->slow == 0)
-        table_addf(table, PLAIN, "%" PRIu64 "%% of %" PRIu64, row_rate_permille(row, window->failed) / 10, window->calls);
+    else if (window.slow == 0)
+        table_addf(table, PLAIN, "%" PRIu64 "%% of %" PRIu64, failed, window.calls);
     else
-        table_addf(table, PLAIN, "%" PRIu64 "%%, slow %" PRIu64 "%% of %" PRIu64,
-                   row_rate_permille(row, window->failed) / 10, row_rate_permille(row, window->slow) / 10,
-                   window->calls);
+        table_addf(table, PLAIN, "%" PRIu64 "%%, slow %" PRIu64 "%% of %" PRIu64, failed, slow, window.calls);
 }
 
 static void add_count(struct table *table, uint64_t count)

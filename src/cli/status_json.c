@@ -99,8 +99,8 @@ static void write_window(struct json *json, const struct row *row)
     json_unsigned(json, "calls", window->calls);
     json_unsigned(json, "failed", window->failed);
     json_unsigned(json, "slow", window->slow);
-    json_tenths(json, "failure_rate", row_rate_permille(row, window->failed));
-    json_tenths(json, "slow_call_rate", row_rate_permille(row, window->slow));
+    json_tenths(json, "failure_rate", rate_permille(window->failed, window->calls));
+    json_tenths(json, "slow_call_rate", rate_permille(window->slow, window->calls));
     json_close(json, '}');
 }
 
