@@ -29,6 +29,12 @@
 /* What the kernel reads of a script's first line: BINPRM_BUF_SIZE. */
 #define FIRST_LINE_MAX 256
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
 /* --- the search along PATH ---------------------------------------------------------------------------------------- */
 
 static bool is_executable(const char *path)
@@ -118,8 +124,7 @@ static bool interpreter_of(struct program *program, char *line, char *path, size
         argument[length - 1] = '\0';
     if (name[0] == '\0' || strlen(name) >= size)
         return false;
-    const char *base = strrchr(name, '/');
-    if (strcmp(base != NULL ? base + 1 : name, "env") == 0)
+    if (strcmp(base_name(name), "env") == 0)
         return program_behind_env(program, argument[0] != '\0' ? argument : NULL, path, size);
     strcpy(path, name);
     return is_executable(path);
@@ -150,6 +155,13 @@ bool program_examine(const char *name, struct program *program)
             return true;
     }
     return true;
+}
+
+void program_names(const char *command, const struct program *program, const char *names[PROGRAM_NAMES_MAX])
+{
+    names[0] = base_name(command);
+    names[1] = program->is_script ? base_name(program->binary) : NULL;
+    names[2] = NULL;
 }
 
 /* --- can it be guarded? ------------------------------------------------------------------------------------------- */
@@ -188,8 +200,7 @@ static const char *privilege_of(const char *path)
 /* The dynamic loader itself (`ld.so PROGRAM`) has no interpreter and still preloads. */
 static bool is_loader(const char *path)
 {
-    const char *base = strrchr(path, '/');
-    base = base != NULL ? base + 1 : path;
+    const char *base = base_name(path);
     return strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "ld.so", 5) == 0 || strncmp(base, "ld-2.", 5) == 0;
 }
 

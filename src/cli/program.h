@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "cli/elf.h"
+#include "policy/discover.h"
 
 struct program {
     char path[PATH_MAX];   /* the file that the command names */
@@ -30,6 +31,12 @@ bool program_find(const char *name, char *path, size_t size);
 
 /* Finds and examines it. False, with errno, when the command itself is not found. */
 bool program_examine(const char *name, struct program *program);
+
+/*
+ * The names by which discovery knows it, NULL at the end: as preload/program.h has them for a program that is started
+ * without `run`. A script's own goes before its interpreter's. They point into `command` and `program`.
+ */
+void program_names(const char *command, const struct program *program, const char *names[PROGRAM_NAMES_MAX]);
 
 /*
  * Why its sockets will not be guarded, with a remedy, as one line without a newline (to be freed); NULL when nothing

@@ -137,28 +137,6 @@ static bool parse_words(int argc, char **argv, struct request *request)
 
 /* --- the policy --------------------------------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-/*
- * Looks for CMD's own policy. A script is known by its own name or by that of its interpreter, which is how the
- * library knows it when it is preloaded without `run`; the interpreter's own file goes before a default.policy.
- */
-static bool discover(const char *command, const struct program *program, struct discovery *found)
-{
-    if (!policy_discover(base_name(command), environment, found))
-        return false;
-    if (program->is_script && !found->named && strcmp(base_name(found->path), "default.policy") == 0) {
-        struct discovery other;
-        if (policy_discover(base_name(program->binary), environment, &other))
-            *found = other;
-    }
-    return true;
-}
-
 /* Takes from the environment what an outer `run` named there, where this one names nothing. */
 static bool inherit(struct request *request)
 {
@@ -184,9 +162,11 @@ static struct policy *load_policy(const struct request *request, const struct pr
     if (request->policy_file != NULL) {
         *file = copy_text(request->policy_file);
     } else if (request->patterns.count == 0) {
-        if (!discover(command, program, &found)) {
-            warnx("there is no policy for %s; name one with -p FILE, or a target with -t HOST:PORT",
-                  base_name(command));
+        const char *names[PROGRAM_NAMES_MAX];
+        program_names(command, program, names);
+        if (!policy_discover(names, environment, &found)) {
+            warnx("there is no policy for %s; name one with -p FILE, or a target with -t HOST:PORT; 'sockfuse check "
+                  "--for %s' says where it was looked for", names[0], command);
             return NULL;
         }
         *file = copy_text(found.path);

@@ -13,12 +13,12 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "policy/discover.h"
 #include "preload/connection.h"
 #include "preload/descriptors.h"
 #include "preload/guest.h"
 #include "preload/lineage.h"
 #include "preload/names.h"
+#include "preload/program.h"
 #include "preload/real.h"
 #include "segment/clock.h"
 #include "segment/process.h"
@@ -128,7 +128,7 @@ static struct policy *load(const char *file, const char *const *patterns, const 
 }
 
 /* The policy for this program, or NULL. `run` names its targets and options in the environment. */
-static struct policy *find_policy(void)
+static struct policy *find_policy(int argc, char *const *argv)
 {
     static const char *patterns[OPTIONS_MAX + 1], *options[OPTIONS_MAX + 1];
     const char *const *with_patterns = NULL, *const *with_options = NULL;
@@ -141,7 +141,8 @@ static struct policy *find_policy(void)
         with_options = split(copies[1], "\n", options);
     struct policy *policy = NULL;
     /* Targets named on the spot stand alone unless a file is named beside them. */
-    bool has_file = (!with_patterns || environment("SOCKFUSE_POLICY")) && policy_discover(guest.program, environment, &found);
+    bool has_file =
+        (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, &found);
     if (has_file || with_patterns)
         policy = load(has_file ? found.path : NULL, with_patterns, with_options);
     free(copies[0]);
@@ -228,14 +229,14 @@ static bool become_ready(void)
 }
 
 /* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they are called. */
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void start(int argc, char **argv) /* glibc hands them to every constructor */
 {
     const char *off = secure_getenv("SOCKFUSE");
     if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")))
         return;
     int keep = errno;
-    strncpy(guest.program, program_invocation_short_name, sizeof guest.program - 1);
-    guest.policy = find_policy();
+    strncpy(guest.program, program_name(), sizeof guest.program - 1);
+    guest.policy = find_policy(argc, argv);
     if (guest.policy && guest.policy->target_count && become_ready()) {
         on_exit(connection_exit_handler, NULL);
         atomic_store_explicit(&guest.ready, true, memory_order_release);

@@ -16,6 +16,8 @@
 
 #include "policy/discover.h"
 
+#define ONLY(name) ((const char *const[]){name, NULL})
+
 /* A folder for each test, with user/ and system/ in it, and the environment that policy_discover sees. */
 static struct {
     char root[64], user[96], system[96];
@@ -69,7 +71,7 @@ static int tear_down(void **state)
 
 static bool search(const char *program, struct discovery *found)
 {
-    return policy_discover_in(program, (const char *const[]){world.user, world.system, NULL}, found);
+    return policy_discover_in(ONLY(program), (const char *const[]){world.user, world.system, NULL}, found);
 }
 
 static void expect_found(const char *program, const char *path)
@@ -154,14 +156,14 @@ static void the_named_policy_wins_whether_it_is_there_or_not(void **state)
     make_file("config/sockfuse/curl.policy");
     world.config_home = strdup(in_root("config"));
     world.named = "/nonexistent/x.policy";
-    assert_true(policy_discover("curl", variable, &found));
+    assert_true(policy_discover(ONLY("curl"), variable, &found));
     assert_string_equal(found.path, "/nonexistent/x.policy");
     assert_true(found.named);
     world.named = "relative.policy";
-    assert_true(policy_discover("curl", variable, &found));
+    assert_true(policy_discover(ONLY("curl"), variable, &found));
     assert_string_equal(found.path, "relative.policy");
     world.named = "";
-    assert_true(policy_discover("curl", variable, &found));
+    assert_true(policy_discover(ONLY("curl"), variable, &found));
     assert_string_equal(found.path, in_root("config/sockfuse/curl.policy"));
     assert_false(found.named);
     free((char *)world.config_home);
@@ -175,11 +177,11 @@ static void a_named_path_too_long_to_open_is_not_cut_to_another_one(void **state
     memset(endless, '/', sizeof endless);
     endless[PATH_MAX] = '\0';
     world.named = endless;
-    assert_true(policy_discover("curl", variable, &found));
+    assert_true(policy_discover(ONLY("curl"), variable, &found));
     assert_true(found.named);
     assert_string_equal(found.path, "");
     endless[PATH_MAX - 1] = '\0';
-    assert_true(policy_discover("curl", variable, &found));
+    assert_true(policy_discover(ONLY("curl"), variable, &found));
     assert_string_equal(found.path, endless);
 }
 
@@ -187,7 +189,7 @@ static void expect_of_user(const char *config_home, const char *path)
 {
     struct discovery found;
     world.config_home = config_home;
-    assert_true(policy_discover("sockfuse-test", variable, &found));
+    assert_true(policy_discover(ONLY("sockfuse-test"), variable, &found));
     assert_string_equal(found.path, in_root(path));
 }
 
@@ -209,10 +211,10 @@ static void the_users_folder_is_xdg_config_home_or_else_below_home(void **state)
     struct discovery found;
     world.config_home = NULL;
     if (access("/etc/sockfuse", F_OK) != 0)
-        assert_false(policy_discover("sockfuse-test", variable, &found));
+        assert_false(policy_discover(ONLY("sockfuse-test"), variable, &found));
     world.home = "relative";
     if (access("/etc/sockfuse", F_OK) != 0)
-        assert_false(policy_discover("sockfuse-test", variable, &found));
+        assert_false(policy_discover(ONLY("sockfuse-test"), variable, &found));
 }
 
 #define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
