@@ -36,6 +36,8 @@ enum counter {
     COUNT_SLOW,
     COUNT_OVERDUE,       /* calls charged while they still hung; each is counted above as well, as failed as a rule */
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
+    COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
+    COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; each is in COUNT_REFUSED too */
     COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
     COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
     COUNT_HTTP_STATUS = 48,    /* + a place for each status of FAILURE_HTTP that is usual, and one for the others */

@@ -29,6 +29,8 @@ static void write_counters(struct json *json, const struct row *row)
         {"probes_failed", COUNT_PROBES_FAILED},
         {"opened", COUNT_OPENED},
         {"slow", COUNT_SLOW},
+        {"injected", COUNT_INJECTED},
+        {"fallback", COUNT_FALLBACK},
     };
     json_open(json, "counters", '{');
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)

@@ -73,8 +73,12 @@ static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
     uint32_t owner = atomic_load_explicit(&record->owner, memory_order_relaxed);
 
     /* Acquire: the former owner's settling is seen, so that the number goes on from it. */
-    return owner == 0 && atomic_compare_exchange_strong_explicit(&record->owner, &owner, holder, memory_order_acquire,
-                                                                 memory_order_relaxed);
+    if (owner != 0 || !atomic_compare_exchange_strong_explicit(&record->owner, &owner, holder, memory_order_acquire,
+                                                               memory_order_relaxed))
+        return false;
+    if (atomic_load_explicit(&record->injected, memory_order_relaxed) != 0)
+        atomic_store_explicit(&record->injected, 0, memory_order_relaxed);
+    return true;
 }
 
 /* Looks at `looks` places from `first` on, round the `limit` places in use. */
@@ -151,6 +155,15 @@ void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const
     atomic_store_explicit(&record->state, state_pack(number, phase, CALL_UNSETTLED), memory_order_seq_cst);
 }
 
+void calls_mark_injected(struct segment *segment, uint32_t call)
+{
+    struct call *record = record_at(segment, call);
+
+    if (record != NULL)
+        /* Relaxed: who settles the call before it is seen has settled nothing that was injected yet. */
+        atomic_store_explicit(&record->injected, 1, memory_order_relaxed);
+}
+
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
 {
     struct call *record = record_at(segment, call);
@@ -186,6 +199,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->ticket.generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
     view->ticket.token = atomic_load_explicit(&record->token, memory_order_relaxed);
     view->ticket.joined = false;
+    view->injected = atomic_load_explicit(&record->injected, memory_order_relaxed) != 0;
 
     uint32_t address = atomic_load_explicit(&record->address, memory_order_relaxed);
     view->ticket.address = address >= 1 && address <= CIRCUIT_ADDRESSES ? (int)address - 1 : ADDRESS_NONE;

@@ -38,6 +38,7 @@ struct call_view {
     uint32_t owner, circuit;
     uint64_t due_ns, started_ns;
     struct ticket ticket;
+    bool injected; /* its connection was given a fault in rehearsal */
 };
 
 /* A free record, taken for `holder`; CALL_NONE if there is none. */
@@ -45,6 +46,8 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder);
 /* Begins a call on a record that the caller owns and whose last call is settled. */
 void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
                  enum phase phase, uint64_t started_ns, uint64_t due_ns);
+/* Whatever comes of the record's calls, until it is given back, is injected. */
+void calls_mark_injected(struct segment *segment, uint32_t call);
 /*
  * Takes the next call of a record whose last one is settled, for one thread of those that want to; false for the
  * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.

@@ -175,6 +175,8 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
         atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
         atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
     }
+    for (unsigned int i = 0; i < REHEARSALS; i++)
+        atomic_store_explicit(&entry->rehearsals[i], 0, memory_order_relaxed);
     atomic_store_explicit(&entry->next_due_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);

@@ -170,6 +170,8 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_json_failure(&text, event);
     else if (event->type == EVENT_REFUSED)
         add_string(&text, "reason", refusing_state(event), SIZE_MAX);
+    if (event->injected)
+        text_add(&text, ",\"injected\":true");
     text_add(&text, "}\n");
     return text.cut ? 0 : text.length;
 }
@@ -284,6 +286,8 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
     } else if (event->type == EVENT_PROBE) {
         text_add(&text, "probe admitted");
     }
+    if (event->injected)
+        text_add(&text, ", injected");
     while (text.length > 0 && buffer[text.length - 1] == ' ')
         buffer[--text.length] = '\0';
     text_add(&text, "\n");

@@ -46,7 +46,7 @@ struct event {
     uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission */
     uint8_t overdue;     /* FAILURE: found while the call still hung */
     uint8_t late;        /* FAILURE: it did not count, for the circuit had changed since the call was admitted */
-    uint8_t reserved;
+    uint8_t injected;    /* FAILURE, transitions: of a call that was given a fault in rehearsal */
     char program[PROGRAM_NAME_MAX];
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
@@ -65,7 +65,7 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
  * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
  * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue; of a refusal reason (the state that
- * refused).
+ * refused). What a rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

@@ -86,7 +86,7 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
 
     enum admission admission =
         circuit_admit(circuit, settings_in_force(attempt->target, &room), &caller, now_ns, ticket, &transitions);
-    report_transitions(guard, attempt->circuit, &transitions, now_ns);
+    report_transitions(guard, attempt->circuit, &transitions, false, now_ns);
     if (admission == ADMIT_PROBE && !ticket->joined)
         report_probe(guard, attempt->circuit, now_ns);
     if (admission == ADMIT_PASS || admission == ADMIT_PROBE)

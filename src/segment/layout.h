@@ -22,6 +22,7 @@
 #define SEGMENT_EVENTS 2048u
 #define SEGMENT_IDENTITY_MAX 4096u
 #define BOOT_ID_SIZE 40u
+#define REHEARSALS 4u /* runs whose attempts are numbered at a time */
 
 /* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
 struct event_slot {
@@ -45,6 +46,7 @@ struct circuit_entry {
     struct circuit circuit;
     struct event_slot failures[2];    /* the last failure, frozen here when the journal has gone on */
     struct event_slot transitions[2]; /* the last transition */
+    _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (rehearsal.c) */
 };
 
 /* One guarded connection and the call that is in flight on it. */
@@ -57,7 +59,8 @@ struct call {
     _Atomic uint64_t generation; /* of its ticket */
     _Atomic uint64_t token;      /* of its ticket */
     _Atomic uint32_t address;    /* of its ticket, + 1 */
-    uint32_t reserved[3];
+    _Atomic uint32_t injected;   /* its connection was given a fault in rehearsal */
+    uint32_t reserved[2];
 };
 _Static_assert(sizeof(struct call) == 64, "one line each");
 
@@ -112,7 +115,8 @@ LAYOUT_PIN(circuit_entry, destination, 176);
 LAYOUT_PIN(circuit_entry, circuit, 448);
 LAYOUT_PIN(circuit_entry, failures, 11968);
 LAYOUT_PIN(circuit_entry, transitions, 12992);
-_Static_assert(sizeof(struct circuit_entry) == 14016, "pinned");
+LAYOUT_PIN(circuit_entry, rehearsals, 14016);
+_Static_assert(sizeof(struct circuit_entry) == 14080, "pinned");
 LAYOUT_PIN(process_slot, claim, 0);
 LAYOUT_PIN(process_slot, start, 8);
 LAYOUT_PIN(process_slot, space, 16);
@@ -135,7 +139,7 @@ LAYOUT_PIN(segment_layout, processes, 4352);
 LAYOUT_PIN(segment_layout, calls, 135424);
 LAYOUT_PIN(segment_layout, events, 659712);
 LAYOUT_PIN(segment_layout, circuits, 1708288);
-_Static_assert(sizeof(struct segment_layout) == 5296384, "pinned");
+_Static_assert(sizeof(struct segment_layout) == 5312768, "pinned");
 #undef LAYOUT_PIN
 
 #endif

@@ -71,7 +71,7 @@ static enum event_type transition_event(enum circuit_state to)
 }
 
 static void report_transition(const struct guard *guard, uint32_t circuit, const struct transition *transition,
-                              uint64_t now_ns)
+                              bool injected, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
@@ -81,6 +81,7 @@ static void report_transition(const struct guard *guard, uint32_t circuit, const
     event.from = (uint8_t)transition->from;
     event.to = (uint8_t)transition->to;
     event.reason = (uint8_t)transition->reason;
+    event.injected = injected;
     event.failures = transition->failures;
     event.window_calls = count32(transition->window.calls);
     event.window_failed = count32(transition->window.failed);
@@ -99,10 +100,10 @@ static void report_transition(const struct guard *guard, uint32_t circuit, const
 }
 
 void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
-                        uint64_t now_ns)
+                        bool injected, uint64_t now_ns)
 {
     for (unsigned int i = 0; i < transitions->count && i < TRANSITIONS_MAX; i++)
-        report_transition(guard, circuit, &transitions->at[i], now_ns);
+        report_transition(guard, circuit, &transitions->at[i], injected, now_ns);
 }
 
 void report_failure(const struct guard *guard, uint32_t circuit, const struct failure *failure, uint64_t now_ns)
@@ -118,6 +119,7 @@ void report_failure(const struct guard *guard, uint32_t circuit, const struct fa
     event.error = failure->error;
     event.elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
     event.overdue = failure->overdue;
+    event.injected = failure->injected;
     event.late = failure->late;
     if (failure->owner != guard->holder) {
         bool known = process_describe(guard->segment, failure->owner, &owner);

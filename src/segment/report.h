@@ -13,9 +13,12 @@
 #include "breaker/circuit.h"
 #include "segment/guard.h"
 
-/* Each transition: journal, the circuit's frozen evidence, log. */
+/*
+ * Each transition: journal, the circuit's frozen evidence, log. `injected`: by the outcome of a call that was given a
+ * fault in rehearsal.
+ */
 void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
-                        uint64_t now_ns);
+                        bool injected, uint64_t now_ns);
 
 struct failure {
     enum failure_kind kind;
@@ -24,6 +27,7 @@ struct failure {
     uint64_t elapsed_ns;
     uint32_t owner; /* whose call it was */
     bool overdue;   /* found while it still hung */
+    bool injected;  /* it was given a fault in rehearsal */
     bool late;      /* it did not count for the state: then it does not replace the frozen evidence */
 };
 /* A failed call: journal, and the circuit's frozen evidence. */

@@ -67,8 +67,9 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
                            .elapsed_ns = ending->elapsed_ns,
                            .owner = call->owner,
                            .overdue = ending->overdue,
+                           .injected = call->injected,
                            .late = settlement == SETTLED_LATE,
                        },
                        now_ns);
-    report_transitions(guard, call->circuit, &transitions, now_ns);
+    report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
