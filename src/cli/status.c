@@ -30,7 +30,7 @@ static const char help[] =
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
     "             open, probe due: the pause is over, the next call is the probe\n"
     "  FAILURES   in a row, of how many open the circuit\n"
-    "  RATE       failures in percent of the calls in the window, and how many these are; slow ones\n"
+    "  RATE       failures in percent of the calls in the window, when these are enough to be judged\n"
     "  RETRY IN   until the next probe\n"
     "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
     "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
@@ -108,7 +108,7 @@ static void add_rate(struct table *table, const struct row *row)
     struct window_counts window = row->view.window;
     if (opened_by_rate(row))
         window = (struct window_counts){opening->window_calls, opening->window_failed, opening->window_slow};
-    else if (!row_has_rates(row))
+    else if (!row_has_rates(row) || window.calls < row->target->breaker.minimum_calls) /* not judged */
         window = (struct window_counts){0};
     const uint64_t failed = rate_permille(window.failed, window.calls) / 10;
     const uint64_t slow = rate_permille(window.slow, window.calls) / 10;
