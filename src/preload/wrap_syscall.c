@@ -131,7 +131,13 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
         return SENT(entry, fd, (const void *)b, (size_t)c);
     case SYS_write:
         return SENT(entry, fd, (const void *)b, (size_t)c);
-    case SYS_sendmsg:
+    case SYS_sendmsg: {
+        const struct msghdr *message = (const struct msghdr *)b;
+        if (!(c & MSG_FASTOPEN) || !message || !message->msg_name)
+            return SENT(entry, fd, NULL, 0);
+        long result = ATTEMPT(long, fd, message->msg_name, message->msg_namelen, REAL());
+        return told_sent(descriptor_get(fd), fd, result, result > 0 ? message->msg_iov : NULL);
+    }
     case SYS_sendmmsg:
     case SYS_writev:
     case SYS_sendfile:
