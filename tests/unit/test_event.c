@@ -120,6 +120,18 @@ static void an_overdue_failure_has_no_errno(void **state)
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "connect-timeout, still hangs after 10s\n");
 }
 
+static void an_http_failure_tells_its_status(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_HTTP;
+    event.http_status = 503;
+    event.elapsed_ms = 7;
+    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"http-503\",\"errno\":null,"
+                                                "\"elapsed_ms\":7,\"overdue\":false}\n");
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "http-503 after 7ms\n");
+}
+
 static void an_errno_without_a_name_keeps_its_number(void **state)
 {
     (void)state;
@@ -278,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_half_opening_is_a_transition_too),
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
         cmocka_unit_test(an_overdue_failure_has_no_errno),
+        cmocka_unit_test(an_http_failure_tells_its_status),
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
         cmocka_unit_test(a_refusal_tells_which_state_refused),
         cmocka_unit_test(other_events_stand_alone),

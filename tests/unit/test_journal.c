@@ -206,6 +206,7 @@ static void every_field_that_leaves_is_in_its_range(void **state)
     event.type = EVENT_OPEN;
     assert_true(pass_through(*state, &event));
     assert_int_equal(event.kind, FAILURE_NONE);
+    assert_int_equal(event.http_status, 0);
     assert_int_equal(event.from, CIRCUIT_CLOSED);
     assert_int_equal(event.to, CIRCUIT_CLOSED);
     assert_int_equal(event.reason, REASON_NONE);
@@ -220,6 +221,7 @@ static void values_at_their_ends_are_kept(void **state)
     struct event event = event_of(0);
     event.type = EVENT_FORCED;
     event.kind = FAILURE_KINDS - 1;
+    event.http_status = HTTP_STATUS_MAX;
     event.from = event.to = CIRCUIT_HALF_OPEN;
     event.reason = TRANSITION_REASONS - 1;
     struct event expected = event;
