@@ -10,19 +10,22 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/discovery.h"
 #include "policy/pattern.h"
 
 static const char help[] =
     "Usage: sockfuse check [-v] [--match DEST] FILE...\n"
+    "       sockfuse check [-v] [--match DEST] --for PROG\n"
     "Says whether policies are good: each error with its place, on the standard error.\n"
     "\n"
     "  -v, --verbose     write each target with all its keys, and where each value came from\n"
     "      --match DEST  say which target takes DEST, by which pattern, and what its circuit is called;\n"
     "                    DEST is HOST:PORT, ADDRESS:PORT, [V6]:PORT or unix:/PATH\n"
+    "      --for PROG    say which file PROG would get when it is started from here, and why, and check that\n"
     "  -h, --help        this text\n"
     "      --version     the version\n"
     "\n"
-    "Exit status 0: all are good (and have a target for DEST), 1: one is not, 2: wrong usage.\n";
+    "Exit status 0: all are good (and have a target for DEST), 1: one is not, or PROG has none, 2: wrong usage.\n";
 
 /* More addresses of one name are not looked at. */
 #define ADDRESSES_MAX 32
@@ -183,15 +186,26 @@ static bool check_file(const char *file, bool verbose, struct question *question
     return good;
 }
 
+/* Which policy a program gets, and whether that one is good. */
+static bool check_for(const char *program, bool verbose, struct question *question)
+{
+    char *file = discovery_explain(program);
+    const bool good = file != NULL && check_file(file, verbose, question);
+    free(file);
+    return good;
+}
+
 int command_check(int argc, char **argv)
 {
     static const struct option options[] = {
         {"verbose", no_argument, NULL, 'v'},
         {"match", required_argument, NULL, OPTION_MATCH},
+        {"for", required_argument, NULL, OPTION_FOR},
         COMMON_OPTIONS,
         {0},
     };
     struct question question = {0};
+    const char *program = NULL;
     bool verbose = false, good = true;
     for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
         switch (option) {
@@ -206,6 +220,9 @@ int command_check(int argc, char **argv)
             if (!read_question(&question, optarg))
                 return usage_error("check");
             break;
+        case OPTION_FOR:
+            program = optarg;
+            break;
         case 'h':
             return print_help(help);
         case OPTION_VERSION:
@@ -214,10 +231,16 @@ int command_check(int argc, char **argv)
             return usage_error("check");
         }
     }
-    if (optind == argc) {
-        warnx("no policy file is named");
+    if (optind == argc && program == NULL) {
+        warnx("no policy file is named, and no program with --for");
         return usage_error("check");
     }
+    if (optind < argc && program != NULL) {
+        warnx("--for finds the policy by itself; leave %s out", argv[optind]);
+        return usage_error("check");
+    }
+    if (program != NULL)
+        good = check_for(program, verbose, &question);
     for (int i = optind; i < argc; i++)
         good = check_file(argv[i], verbose, &question) && good;
     free(question.name);
