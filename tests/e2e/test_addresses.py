@@ -268,7 +268,7 @@ class KernelTimeout(unittest.TestCase):
         sandbox.namespace = space
         hole = BlackHole(namespace=space)
         self.addCleanup(hole.stop)
-        sandbox.guard(hole, failure_threshold=100)
+        sandbox.guard(hole, failure_threshold=100, failure_rate=0)
         argv = command(hole.address, hole.port)
         bare, guarded = in_parallel([lambda: sandbox.run(argv, BARE, stdin=b"x"),
                                      lambda: sandbox.run(argv, RUN, stdin=b"x")])

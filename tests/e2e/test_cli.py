@@ -773,7 +773,7 @@ class Events(CommandLine):
 
     def test_events_that_were_overwritten_before_they_could_be_read_are_told(self):
         self.start()
-        self.sandbox.guard(self.server, failure_threshold=0)
+        self.sandbox.guard(self.server, failure_threshold=0, failure_rate=0)
         name = os.path.join(self.sandbox.folder, "followed")
         with open(name, "wb") as followed:
             follower = self.follow(stdout=followed)

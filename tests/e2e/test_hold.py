@@ -219,7 +219,7 @@ class Families(Hold):
     """Processes that fork, start others, become daemons, have threads or no standard descriptors."""
 
     def around(self, how, behaviour, said, failures):
-        self.start(Server(behaviour), clock=False, failure_threshold=100)
+        self.start(Server(behaviour), clock=False, failure_threshold=100, failure_rate=0)
         process = self.sandbox.popen([PYTHON, CLIENTS / "around.py", how, self.server.address, self.server.port],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"connected\n")
@@ -284,7 +284,7 @@ class Families(Hold):
         self.assertEqual(self.server.connections, 2)
 
     def test_threads_share_the_circuit_of_their_process(self):
-        self.start(Server(reset_after_request), clock=False, failure_threshold=100)
+        self.start(Server(reset_after_request), clock=False, failure_threshold=100, failure_rate=0)
         session = Session(self.sandbox, [PYTHON, CLIENTS / "urllib_session.py"])
         session.send(url=self.server.url, timeout=10, threads=50, at=time.monotonic())
         self.assertEqual([session.receive()["errno"] for _ in range(50)], [errno.ECONNRESET] * 50)
@@ -293,7 +293,8 @@ class Families(Hold):
         self.assertEqual(circuit["in_flight"], 0)
 
     def test_programs_without_standard_descriptors_are_guarded_on_numbers_0_to_2(self):
-        self.start(Server(flapping(answer_http, reset_after_request)), clock=False, failure_threshold=100)
+        self.start(Server(flapping(answer_http, reset_after_request)), clock=False, failure_threshold=100,
+                   failure_rate=0)
         path = os.path.join(self.sandbox.folder, "answer")
         script = 'exec "$@" <&- >&- 2>&-'
         result = self.sandbox.run(["sh", "-c", script, "sh", "curl", "-sS", "-o", path, self.server.url])

@@ -276,7 +276,7 @@ class OnTheSpot(Run):
             self.assertIn(option.split("=")[0], result.stderr)
 
     def test_options_go_over_the_file(self):
-        self.guard(reset_after_request, failure_threshold=50)
+        self.guard(reset_after_request, failure_threshold=50, failure_rate=0)
         command = ["run", "-p", self.sandbox.policy_path, "-o", "failure_threshold=1", "--", "curl", "-sS",
                    self.server.url]
         self.assertEqual(self.sandbox.sockfuse(*command).status, RESET_BY_CURL)

@@ -199,7 +199,7 @@ class Running(Segment):
     """A process runs while its segment is taken away."""
 
     def test_a_deleted_segment_is_replaced_by_one_that_all_share(self):
-        self.start(reset_after_request, failure_threshold=100)
+        self.start(reset_after_request, failure_threshold=100, failure_rate=0)
         session = Session(self.sandbox, [PYTHON, CLIENTS / "urllib_session.py"])
         session.ask(url=self.server.url, timeout=5)
         path = self.sandbox.segment_path()
@@ -215,7 +215,7 @@ class Running(Segment):
         self.assertEqual(self.sandbox.counters(self.server)["failed"], before + 2)
 
     def test_a_segment_overwritten_under_a_running_process_kills_nobody(self):
-        self.start(reset_after_request, failure_threshold=100)
+        self.start(reset_after_request, failure_threshold=100, failure_rate=0)
         session = Session(self.sandbox, [PYTHON, CLIENTS / "urllib_session.py"])
         for _ in range(2):
             self.assertEqual(session.ask(url=self.server.url, timeout=5)["errno"], 104)
@@ -256,7 +256,7 @@ class Starts(Segment):
     def test_300_starts_at_once_make_one_segment_and_lose_no_count(self):
         self.start()
         self.server.down()
-        self.sandbox.guard(self.server, failure_threshold=1000)
+        self.sandbox.guard(self.server, failure_threshold=1000, failure_rate=0)
         statuses = self.at_once(300, ["nc", self.server.address, str(self.server.port)])
         self.assertEqual(set(statuses), {1})
         self.assertEqual(len(self.segments()), 1, self.segments())
@@ -269,7 +269,7 @@ class Starts(Segment):
         path, good = self.a_segment()
         Found.write(path, good[:1000])
         self.server.down()
-        self.sandbox.guard(self.server, failure_threshold=1000)
+        self.sandbox.guard(self.server, failure_threshold=1000, failure_rate=0)
         self.at_once(100, ["nc", self.server.address, str(self.server.port)])
         self.assertEqual(len(self.segments()), 1, self.segments())
         self.assertEqual(self.sandbox.failures(self.server), {"refused": 100})
