@@ -1,0 +1,264 @@
+"""Which policy a program gets by its names: scripts, renamed programs, links, login shells; and what `check --for` says.
+
+The library finds it in the process itself, `run` and `check --for` beforehand: all three must find the same.
+"""
+import os
+import shutil
+import unittest
+
+from fixtures import BARE, IDLE, SOCKFUSE, Sandbox, Server, reset_at_accept
+
+CONNECT = "exec 3<>/dev/tcp/{0.address}/{0.port} || true; read -r line <&3; exit 0"
+
+
+class Discovery(unittest.TestCase):
+    def setUp(self):
+        self.sandbox = Sandbox(self)
+        self.config = os.path.join(self.sandbox.folder, "config")
+        self.folder = os.path.join(self.config, "sockfuse")
+        os.makedirs(self.folder)
+        self.server = Server(reset_at_accept)
+        self.addCleanup(self.server.stop)
+
+    def policies(self, *names):
+        """A policy for each of these names; only its name tells one from another."""
+        for name in names:
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(f"[{self.server.destination}]\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, f"{name}.policy")
+
+    def file(self, name, text):
+        path = os.path.join(self.sandbox.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
+    def script(self, name, first_line):
+        return self.file(name, f"{first_line}\n{CONNECT.format(self.server)}\n")
+
+    def preloaded(self, argv, **env):
+        result = self.sandbox.run(argv, IDLE, {"XDG_CONFIG_HOME": self.config, **env})
+        self.assertEqual(result.status, 0, result)
+
+    def callers(self):
+        """The names of the policies under which somebody has called the server."""
+        found = set()
+        for name in sorted(os.listdir(self.folder)):
+            result = self.sandbox.sockfuse("status", "-p", os.path.join(self.folder, name), "--json")
+            self.assertEqual(result.status, 0, result.stderr)
+            self.sandbox.policy_path = os.path.join(self.folder, name)
+            if any(circuit["counters"]["admitted"] for circuit in self.sandbox.circuits()):
+                found.add(name.removesuffix(".policy"))
+        return found
+
+    def told(self, *words, **env):
+        """What `check --for` says, and its exit status."""
+        return self.sandbox.run([SOCKFUSE, "check", "--for", *words], BARE, {"XDG_CONFIG_HOME": self.config, **env})
+
+    def assert_gets(self, command, name, **env):
+        """Under a bare preload, and by what `check --for` says of it."""
+        self.preloaded(command, **env)
+        self.assertEqual(self.callers(), {name})
+        self.assertRegex(self.told(command[0], **env).stdout, rf"(?m)^  \S*/{name}\.policy +taken")
+
+
+class Scripts(Discovery):
+    def test_a_script_gets_its_own_policy_before_its_interpreters(self):
+        self.policies("job", "bash", "default")
+        self.assert_gets([self.script("job", "#!/bin/bash")], "job")
+
+    def test_a_script_without_a_policy_of_its_own_gets_its_interpreters(self):
+        self.policies("bash", "default")
+        self.assert_gets([self.script("job", "#!/bin/bash")], "bash")
+
+    def test_options_of_the_interpreter_make_no_difference(self):
+        self.policies("job", "bash")
+        self.assert_gets([self.script("job", "#! /bin/bash -u")], "job")
+
+    def test_a_script_by_way_of_env_is_known_all_the_same(self):
+        self.policies("job", "bash", "env", "default")
+        self.assert_gets([self.script("job", "#!/usr/bin/env bash"), "a", "b"], "job")
+
+    def test_a_script_by_way_of_env_with_options(self):
+        self.policies("job", "bash")
+        self.assert_gets([self.script("job", "#!/usr/bin/env -S bash -u")], "job")
+
+    def test_a_script_that_is_given_to_its_interpreter_by_hand(self):
+        self.policies("job", "bash")
+        self.preloaded(["bash", "-u", self.script("job", "#!/bin/bash")])
+        self.assertEqual(self.callers(), {"job"})
+
+    def test_a_script_in_another_script_is_known_by_the_outer_name(self):
+        outer = self.file("outer", f"#!{self.script('inner', '#!/bin/bash')}\n")
+        self.policies("outer", "inner", "bash")
+        self.assert_gets([outer], "outer")
+
+    def test_a_script_that_is_only_read_gives_its_policy_to_nobody(self):
+        script = self.script("job", "#!/bin/sh")
+        self.policies("job", "bash")
+        self.preloaded(["bash", "-c", CONNECT.format(self.server), script])
+        self.preloaded(["bash", "-s", script], **{"BASH_ENV": self.file("start", CONNECT.format(self.server))})
+        self.assertEqual(self.callers(), {"bash"})
+
+    def test_an_argument_that_is_a_pipe_is_not_opened(self):
+        """To open it would let its writer go on, and then break under him."""
+        self.policies("pipe", "cat")
+        path = os.path.join(self.sandbox.folder, "pipe")
+        os.mkfifo(path)
+        writer = self.sandbox.popen(["sh", "-c", f"echo all of it > {path}"], BARE)
+        result = self.sandbox.run(["cat", path], IDLE, {"XDG_CONFIG_HOME": self.config})
+        self.assertEqual(result.output, ("all of it\n", "", 0))
+        self.assertEqual(writer.wait(10), 0)
+
+    def test_a_file_without_a_policy_of_its_name_is_not_looked_at(self):
+        """The file system that it lies on may be gone: `umount -l` must not wait for it."""
+        self.policies("cat", "job")
+        script, other = self.script("job", "#!/bin/sh"), self.script("other", "#!/bin/sh")
+        for path, looked_at in ((script, True), (other, False)):
+            trace = os.path.join(self.sandbox.folder, "trace")
+            env = self.sandbox.environment(IDLE, {"XDG_CONFIG_HOME": self.config})
+            words = [f"-E{name}={env.pop(name)}" for name in ("LD_PRELOAD",)]
+            self.sandbox.run(["strace", "-o", trace, "-e", "trace=%file", *words, "cat", path], BARE, env)
+            with open(trace, encoding="utf-8") as file:
+                # cat itself opens it.
+                seen = [line for line in file if f'"{path}"' in line and "execve" not in line]
+            self.assertEqual(len(seen) > 1, looked_at, seen)
+
+
+class Names(Discovery):
+    def shell(self, name):
+        """A copy of bash of that name, which can connect by itself."""
+        path = os.path.join(self.sandbox.folder, name)
+        shutil.copy("/bin/bash", path)
+        return path
+
+    def test_whoever_renames_a_program_means_the_new_name(self):
+        self.policies("worker", "bash", "default")
+        call = CONNECT.format(self.server)
+        self.preloaded(["bash", "--norc", "-c", f"exec -a worker bash -c '{call}'"], BASH_ENV="")
+        self.assertIn("worker", self.callers())
+
+    def test_a_renamed_program_falls_back_on_the_file_that_was_executed(self):
+        self.policies("own", "default")
+        call = CONNECT.format(self.server)
+        self.preloaded(["sh", "-c", f"exec bash -c \"exec -a worker {self.shell('own')} -c '{call}'\""])
+        self.assertEqual(self.callers(), {"own"})
+
+    def test_a_login_shell_is_known_without_its_dash(self):
+        self.policies("own", "default")
+        call = CONNECT.format(self.server)
+        self.preloaded(["bash", "-c", f"exec -l {self.shell('own')} -c '{call}'"])
+        self.assertEqual(self.callers(), {"own"})
+
+    def test_a_name_that_is_set_later_changes_nothing(self):
+        self.policies("python3", "renamed", "default")
+        code = ("import ctypes, socket; ctypes.CDLL(None).prctl(15, b'renamed', 0, 0, 0); "
+                f"s = socket.create_connection(('{self.server.address}', {self.server.port}))")
+        self.sandbox.run(["/usr/bin/python3", "-c", code], IDLE, {"XDG_CONFIG_HOME": self.config})
+        self.assertEqual(self.callers(), {"python3"})
+
+    def test_a_link_to_a_program_has_a_name_of_its_own(self):
+        self.policies("link", "own")
+        self.shell("own")
+        link = os.path.join(self.sandbox.folder, "link")
+        os.symlink("own", link)
+        self.preloaded([link, "-c", CONNECT.format(self.server)])
+        self.assertEqual(self.callers(), {"link"})
+
+
+class Links(Discovery):
+    def test_two_programs_share_circuits_by_a_link_between_their_policies(self):
+        self.policies("curl")
+        os.symlink("curl.policy", self.path("bash"))
+        with open(self.path("curl"), "a", encoding="ascii") as file:
+            file.write("failure_threshold = 2\n")
+        self.preloaded(["bash", "-c", CONNECT.format(self.server)])
+        self.sandbox.run(["curl", "-sS", self.server.url], IDLE, {"XDG_CONFIG_HOME": self.config})
+        refused = self.sandbox.run(["curl", "-sS", self.server.url], IDLE, {"XDG_CONFIG_HOME": self.config})
+        self.assertEqual(refused.status, 7, refused)
+        self.assertEqual(self.server.connections, 2)
+
+    def test_a_link_that_leads_nowhere_is_passed_over_and_named(self):
+        self.policies("default")
+        os.symlink("gone.policy", self.path("curl"))
+        result = self.told("curl")
+        self.assertRegex(result.stdout, r"/curl\.policy +a link that leads nowhere: gone\.policy\n")
+        self.assertRegex(result.stdout, r"/default\.policy +taken\n")
+        self.sandbox.run(["curl", "-sS", self.server.url], IDLE, {"XDG_CONFIG_HOME": self.config})
+        self.assertEqual(self.callers_of_default(), 1)
+
+    def callers_of_default(self):
+        self.sandbox.policy_path = self.path("default")
+        return sum(circuit["counters"]["admitted"] for circuit in self.sandbox.circuits())
+
+    def test_a_link_is_shown_with_where_it_leads(self):
+        self.policies("curl")
+        os.symlink("curl.policy", self.path("wget"))
+        self.assertIn(f"taken, a link to {self.path('curl')}\n", self.told("wget").stdout)
+
+
+class Told(Discovery):
+    def test_every_place_is_named_in_the_order_of_the_search(self):
+        script = self.script("job", "#!/bin/bash")
+        result = self.told(script)
+        self.assertEqual(result.status, 1, result)
+        places = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ")]
+        self.assertEqual(places, ["SOCKFUSE_POLICY"] + [
+            f"{folder}/{name}.policy" for name in ("job", "bash", "default") for folder in (self.folder, "/etc/sockfuse")])
+        self.assertIn(f"{script} (/", result.stdout)
+        self.assertIn("a script for /bin/bash) is known as job, then as bash\n", result.stdout)
+        self.assertIn("gets no policy: it is left alone\n", result.stdout)
+
+    def test_a_later_place_that_has_one_too_is_told(self):
+        self.policies("curl", "default")
+        self.assertRegex(self.told("curl").stdout, r"/default\.policy +is there, but comes later\n")
+
+    def test_the_policy_is_checked_too(self):
+        self.policies("curl")
+        good = self.told("curl", "--match", self.server.destination)
+        self.assertEqual(good.status, 0, good)
+        self.assertIn(f"target [{self.server.destination}]", good.stdout)
+        self.assertEqual(self.told("curl", "--match", "127.0.0.1:1").status, 1)
+        with open(self.path("curl"), "a", encoding="ascii") as file:
+            file.write("jiter = 1%\n")
+        bad = self.told("curl")
+        self.assertEqual(bad.status, 1, bad)
+        self.assertIn(f"{self.path('curl')}:2: error:", bad.stderr)
+
+    def test_sockfuse_policy_goes_before_all(self):
+        self.policies("curl", "named")
+        result = self.told("curl", SOCKFUSE_POLICY=self.path("named"))
+        self.assertEqual(result.status, 0, result)
+        self.assertRegex(result.stdout, rf"SOCKFUSE_POLICY={self.path('named')} +taken\n")
+        self.assertRegex(result.stdout, r"/curl\.policy +is there, but comes later\n")
+        missing = self.told("curl", SOCKFUSE_POLICY="/nonexistent.policy")
+        self.assertEqual(missing.status, 1, missing)
+        self.assertIn("/nonexistent.policy: error:", missing.stderr)
+
+    def test_a_program_that_is_not_there_is_looked_for_by_its_name(self):
+        self.policies("no-such-program")
+        result = self.told("no-such-program")
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("is not found among the programs here", result.stderr)
+
+    def test_what_run_would_warn_of_is_said(self):
+        source = self.file("c.c", "int main(void) { return 0; }")
+        program = os.path.join(self.sandbox.folder, "static")
+        self.sandbox.run(["gcc", "-static", "-o", program, source], BARE)
+        self.policies("static")
+        result = self.told(program)
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("statically linked", result.stderr)
+        self.assertIn("SOCKFUSE=off is set", self.told(program, SOCKFUSE="off").stderr)
+
+    def test_wrong_usage_is_2(self):
+        self.policies("curl")
+        self.assertEqual(self.told("curl", self.path("curl")).status, 2)
+        self.assertEqual(self.told().status, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
