@@ -108,8 +108,10 @@ static void fast_open_sends_are_refused_too(void **state)
     assert_int_equal(errno, ECONNREFUSED);
     assert_int_equal(syscall(SYS_sendto, fd, "request", 7, MSG_FASTOPEN, &server.address, server.length), -1);
     assert_int_equal(errno, ECONNREFUSED);
+    assert_int_equal(syscall(SYS_sendmsg, fd, &message, MSG_FASTOPEN), -1);
+    assert_int_equal(errno, ECONNREFUSED);
     close(fd);
-    expect(&server, "3 refused");
+    expect(&server, "4 refused");
     nobody_came(&server);
     server_stop(&server);
 }
