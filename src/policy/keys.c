@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "policy/distance.h"
+#include "policy/fallback.h"
+#include "policy/faults.h"
 #include "policy/statuses.h"
 
 #define MICROSECOND UINT64_C(1000)
@@ -101,11 +103,11 @@ const struct key key_table[KEYS] = {
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
     [KEY_MAX_CONNECTIONS] = {"max_connections", LATER},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
-    [KEY_FALLBACK] = {"fallback", LATER},
+    [KEY_FALLBACK] = {"fallback", .rule = {.type = VALUE_FALLBACK}, .built_in = "none"},
     [KEY_RECORD] = {"record", LATER},
     [KEY_SCOPE] = {"scope", CHOICE(scopes), .built_in = "host", IN(scope)},
-    [KEY_INJECT] = {"inject", LATER},
-    [KEY_INJECT_SEED] = {"inject_seed", LATER},
+    [KEY_INJECT] = {"inject", .rule = {.type = VALUE_FAULTS}, .built_in = "none"},
+    [KEY_INJECT_SEED] = {"inject_seed", COUNT(0, UINT32_MAX), .built_in = "0", IN(inject_seed)},
 };
 
 _Static_assert(KEYS <= 64, "target.keys_set has a bit for each key");
@@ -187,8 +189,16 @@ static uint64_t fetch(const struct key *key, const struct target *target)
 bool key_set(enum key_index index, struct target *target, const char *text, char *why, size_t why_size)
 {
     uint64_t value;
-    if (key_table[index].rule.type == VALUE_STATUSES)
+    switch (key_table[index].rule.type) {
+    case VALUE_STATUSES:
         return statuses_parse(&target->rules, text, why, why_size);
+    case VALUE_FAULTS:
+        return faults_parse(target, text, why, why_size);
+    case VALUE_FALLBACK:
+        return fallback_parse(&target->fallback, text, why, why_size);
+    default:
+        break;
+    }
     if (!value_parse(&key_table[index].rule, text, &value, why, why_size))
         return false;
     store(&key_table[index], target, value);
@@ -197,20 +207,40 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
 
 void key_copy(enum key_index index, struct target *to, const struct target *from)
 {
-    if (key_table[index].rule.type == VALUE_STATUSES) {
+    switch (key_table[index].rule.type) {
+    case VALUE_STATUSES:
         to->rules.http_failure_count = from->rules.http_failure_count;
         memcpy(to->rules.http_failures, from->rules.http_failures, sizeof to->rules.http_failures);
-        return;
+        break;
+    case VALUE_FAULTS:
+        to->fault_count = from->fault_count;
+        memcpy(to->faults, from->faults, sizeof to->faults);
+        break;
+    case VALUE_FALLBACK:
+        to->fallback = from->fallback;
+        break;
+    default:
+        store(&key_table[index], to, fetch(&key_table[index], from));
+        break;
     }
-    store(&key_table[index], to, fetch(&key_table[index], from));
 }
 
 void key_format(enum key_index index, const struct target *target, char *text, size_t size)
 {
-    if (key_table[index].rule.type == VALUE_STATUSES)
+    switch (key_table[index].rule.type) {
+    case VALUE_STATUSES:
         statuses_format(&target->rules, text, size);
-    else
+        break;
+    case VALUE_FAULTS:
+        faults_format(target, text, size);
+        break;
+    case VALUE_FALLBACK:
+        fallback_format(&target->fallback, text, size);
+        break;
+    default:
         value_format(&key_table[index].rule, fetch(&key_table[index], target), text, size);
+        break;
+    }
 }
 
 void target_set_built_in(struct target *target)

@@ -39,6 +39,25 @@ enum target_mode { MODE_ENFORCE, MODE_OBSERVE, MODE_OFF, MODE_OPEN, MODE_CLOSED 
 enum circuit_key { CIRCUIT_BY_DESTINATION, CIRCUIT_BY_ADDRESS, CIRCUIT_BY_TARGET };
 enum target_scope { SCOPE_HOST, SCOPE_PROCESS };
 
+/* The faults that a rehearsal gives to attempts. */
+enum fault_kind { FAULT_NONE, FAULT_REFUSE, FAULT_RESET, FAULT_HANG, FAULT_DELAY, FAULT_HTTP };
+#define FAULTS_MAX 4u
+struct injection {
+    uint32_t kind;     /* enum fault_kind */
+    uint32_t status;   /* FAULT_HTTP: 400 to 599 */
+    uint32_t permille; /* how many attempts get it */
+    uint32_t reserved;
+    uint64_t delay_ns; /* FAULT_DELAY */
+};
+
+#define FALLBACK_HOST_MAX 256 /* bytes with the end */
+/* Where an attempt goes that would be refused. */
+struct fallback {
+    char host[FALLBACK_HOST_MAX]; /* "": an address or a path, which is at[0] */
+    uint16_t port;                /* of the host */
+    struct endpoint at[2];        /* of a host: its IPv4 and its IPv6 address, as far as resolved; ENDPOINT_NONE: none */
+};
+
 struct target {
     char name[TARGET_NAME_MAX];
     unsigned int line; /* of its section; 0 if it was made on the spot */
@@ -57,6 +76,10 @@ struct target {
     uint64_t response_timeout_ns; /* 0: off */
     struct settings breaker;
     struct outcome_rules rules;
+    struct injection faults[FAULTS_MAX]; /* of a rehearsal */
+    uint32_t fault_count;
+    uint64_t inject_seed;
+    struct fallback fallback;
     uint64_t keys_set;        /* bit n: key n of the table (keys.h) was set in the section itself */
     uint64_t keys_defaulted;  /* bit n: key n came from [defaults] */
     uint64_t keys_overridden; /* bit n: key n came from -o */
@@ -137,6 +160,12 @@ size_t policy_destination(const struct policy_match *match, const struct endpoin
  * Async-signal-safe.
  */
 bool policy_wants_name(const struct policy *policy, const char *name);
+
+/*
+ * Takes an address for a host that fallbacks name (any case; the address's port is ignored). The first of each family
+ * counts. For who starts a program, before the policy is used.
+ */
+void policy_resolve_fallbacks(struct policy *policy, const char *host, const struct endpoint *address);
 
 /* The name of a mode as the file writes it; never NULL. */
 const char *target_mode_name(enum target_mode mode);

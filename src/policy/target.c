@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "policy/distance.h"
+#include "policy/fallback.h"
+#include "policy/faults.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
 
@@ -269,6 +271,50 @@ static void check_http(const struct target_draft *draft, bool is_defaults, struc
                     "answers are not looked at", problems);
 }
 
+/* Whether some pattern of the target takes UNIX sockets, and whether some takes others. */
+static void see_kinds(const struct target *target, bool *takes_unix, bool *takes_others)
+{
+    *takes_unix = *takes_others = false;
+    for (size_t i = 0; i < target->pattern_count; i++)
+        *(target->patterns[i].kind == PATTERN_UNIX ? takes_unix : takes_others) = true;
+}
+
+/* Where a warning about one key of a section stands: 0 with -o. False: nobody but [defaults] has set it, or nobody. */
+static bool has_own_line(const struct target_draft *draft, enum key_index key, unsigned int *line)
+{
+    *line = is_own(&draft->target, key) ? draft->lines[key] : draft->target.line;
+    return !is_ours(&draft->target, key);
+}
+
+static void check_rehearsal(const struct target_draft *draft, struct policy_problems *problems)
+{
+    const char *beyond = faults_beyond_unix(&draft->target);
+    bool takes_unix, takes_others;
+    unsigned int line;
+    see_kinds(&draft->target, &takes_unix, &takes_others);
+    if (takes_unix && beyond != NULL && has_own_line(draft, KEY_INJECT, &line))
+        problem_warning(problems, line,
+                        "`inject`: `%s` is not possible on UNIX sockets, whose attempts go on untouched; `refuse` and "
+                        "`delay` are",
+                        beyond);
+}
+
+static void check_fallback(const struct target_draft *draft, struct policy_problems *problems)
+{
+    const struct fallback *fallback = &draft->target.fallback;
+    const bool is_unix = fallback->at[0].family == ENDPOINT_UNIX;
+    bool takes_unix, takes_others;
+    char value[VALUE_TEXT_MAX];
+    unsigned int line;
+    see_kinds(&draft->target, &takes_unix, &takes_others);
+    if (!has_own_line(draft, KEY_FALLBACK, &line) || (fallback->host[0] == '\0' && fallback->at[0].family == ENDPOINT_NONE))
+        return;
+    fallback_format(fallback, value, sizeof value);
+    if (is_unix ? takes_others : takes_unix)
+        problem_warning(problems, line, "`fallback = %.100s`: %s sockets can't be connected there: they are refused", value,
+                        is_unix ? "IP" : "UNIX");
+}
+
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
 {
     check_pauses(draft, is_defaults, problems);
@@ -278,4 +324,6 @@ void target_check(struct target_draft *draft, bool is_defaults, struct policy_pr
     check_window(draft, is_defaults, problems);
     check_slow_calls(draft, is_defaults, problems);
     check_http(draft, is_defaults, problems);
+    check_rehearsal(draft, problems);
+    check_fallback(draft, problems);
 }

@@ -319,6 +319,8 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
         return parse_kinds(rule, text, value, why);
     case VALUE_PATTERNS:
     case VALUE_STATUSES:
+    case VALUE_FAULTS:
+    case VALUE_FALLBACK:
     case VALUE_LATER:
         break;
     }
@@ -360,6 +362,8 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
         break;
     case VALUE_PATTERNS:
     case VALUE_STATUSES:
+    case VALUE_FAULTS:
+    case VALUE_FALLBACK:
     case VALUE_LATER:
         break;
     }

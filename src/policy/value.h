@@ -22,6 +22,8 @@ enum value_type {
     VALUE_CHOICE,          /* one word of a list */
     VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */
     VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
+    VALUE_FAULTS,          /* what a rehearsal injects, read by faults.h, not here */
+    VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */
     VALUE_LATER,           /* known, but this version can't do it */
 };
 
@@ -38,7 +40,7 @@ struct value_rule {
 };
 
 /* Room for any value as text but patterns'. */
-#define VALUE_TEXT_MAX 128
+#define VALUE_TEXT_MAX 288
 
 /* False: `why` says what is expected instead. */
 bool value_parse(const struct value_rule *rule, const char *text, uint64_t *value, char *why, size_t why_size);
