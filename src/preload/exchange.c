@@ -44,11 +44,12 @@ static uint32_t take_end(struct connection *connection)
     return atomic_fetch_and_explicit(&connection->flags, ~ends, memory_order_acq_rel) & ends;
 }
 
-/* Whether what is sent now is a request, which may begin a call; if we can tell. */
+/* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is none. */
 static bool may_begin(const struct connection *connection)
 {
     if (connection->call == CALL_NONE || !connection_has(connection, CONNECTION_CONNECTED) ||
         connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_STREAM) ||
+        connection_has(connection, CONNECTION_OVER) ||
         connection->target->rules.connect_is_success) /* one-way: the connection was all there is to judge */
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */

@@ -116,6 +116,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         observation.sibling_won = siblings_won(connection->circuit, connection->address_key, connection->raced_since);
     bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
     connection_mark(connection, answered ? CONNECTION_ANSWERED : CONNECTION_FAILED);
+    if (seen == SEEN_ERROR || seen == SEEN_END)
+        connection_mark(connection, CONNECTION_OVER);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
     guard_settle(&connection->station->guard, connection->call, connection->target, life_shard(), &observation,

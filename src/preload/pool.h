@@ -30,6 +30,7 @@ enum connection_flag {
     CONNECTION_ANSWERING = 1u << 9,  /* bytes of the answer came, but not enough to judge it */
     CONNECTION_TLS = 1u << 10,       /* it speaks TLS */
     CONNECTION_TLS_SEEN = 1u << 11,  /* with a library whose plaintext we see: bytes on the wire are no answer */
+    CONNECTION_OVER = 1u << 14,      /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_LIMITED = 1u << 13,   /* its attempt has a limit of ours, which the connection must not have */
     CONNECTION_STREAM = 1u << 12,    /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
