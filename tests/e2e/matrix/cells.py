@@ -96,9 +96,11 @@ class Cells(unittest.TestCase):
         command = entry.command(server, entry.timeout if scenario.waits else ENOUGH, 2 if scenario.again else 1)
         about = {"env": self.environment(entry, server), "stdin": entry.stdin}
         bare = sandbox.run(command, BARE, **about)
-        if scenario.name in ("healthy", "tls_healthy") or (entry.name, scenario.name) in ENDS_WELL:
+        if scenario.racy:
+            pass
+        elif scenario.name in ("healthy", "tls_healthy") or (entry.name, scenario.name) in ENDS_WELL:
             self.assertEqual(bare.status, 0, bare)
-        elif scenario.kind != "http-503" and not scenario.again:
+        elif scenario.kind != "http-503":
             self.assertNotEqual(bare.status, 0, bare)
         if scenario.again:
             # The program that runs guarded finds the script at its beginning again.

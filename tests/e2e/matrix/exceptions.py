@@ -3,12 +3,14 @@ from .programs import INSIDE, PROGRAMS, UNIX
 from .scenarios import AFTER_THE_HANDSHAKE
 
 NO_BLACK_HOLE = "a full queue of an AF_UNIX listener blocks or answers EAGAIN; no SYN is lost"
+NO_LINGER = "AF_UNIX resets only over unread bytes: at the accept it is an end of stream or a broken pipe, by chance"
 NO_ERROR = "prints what came and ends with status 0, also when nothing came"
 TLS_INSIDE = "its TLS is inside of it: what comes after the handshake is not seen"
 KILLED = "killed by a signal: no code of its own runs that could say so, and its call counts neither way"
 
 # Cells that make no sense.
 LEFT_OUT = {(entry.name, "black_hole"): NO_BLACK_HOLE for entry in PROGRAMS if entry.family == UNIX}
+LEFT_OUT.update({(entry.name, "reset_at_accept"): NO_LINGER for entry in PROGRAMS if entry.family == UNIX})
 
 # Cells that cannot be right: what the circuit shows instead is the documented limit, and that is what is tested.
 CANNOT = {(entry.name, scenario): TLS_INSIDE for entry in PROGRAMS if entry.tls == INSIDE
@@ -17,7 +19,7 @@ CANNOT.update({("killed_curl", scenario): KILLED for scenario in ("black_hole", 
 
 # Programs that end well where others fail.
 ENDS_WELL = {(name, scenario): NO_ERROR for name in ("nc", "nc_unix")
-             for scenario in ("silent", "end", "reset", "reset_at_accept", "half", "half_503")}
+             for scenario in ("silent", "end", "reset", "half", "half_503")}
 ENDS_WELL.update({place: NO_ERROR for place in (("gnutls_cli", "tls_end"), ("php_stream", "half"),
                                                 ("php_stream", "tls_half"))})
 
