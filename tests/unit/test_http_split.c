@@ -98,8 +98,7 @@ static const char *const usual[] = {
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     "HTTP/1.1 503 Service Unavailable\r\nServer: x\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.0 429\nretry-AFTER \t:  120\t \nX: y\n\nbody",
-    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 503 \r\nRetry-After: "
-    "5\r\n\r\n",
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nX: y\r\n\r\nHTTP/1.1 503 \r\nRetry-After: 5\r\n\r\n",
     "HTTP/1.1 503 x\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n",
     "HTTP/1.1 503 x\r\nRetry-After: Sunday, 06-Nov-94 08:49:37 GMT \r\n\r\n",
     "HTTP/1.1 503 x\r\nRetry-After: Sun Nov  6 08:49:37 1994\n\r\n",
