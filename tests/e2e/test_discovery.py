@@ -150,7 +150,7 @@ class Names(Discovery):
     def test_a_login_shell_is_known_without_its_dash(self):
         self.policies("own", "default")
         call = CONNECT.format(self.server)
-        self.preloaded(["bash", "-c", f"exec -l {self.shell('own')} -c '{call}'"])
+        self.preloaded(["bash", "-c", f"exec -a -own {self.shell('other')} -c '{call}'"])
         self.assertEqual(self.callers(), {"own"})
 
     def test_a_name_that_is_set_later_changes_nothing(self):
@@ -211,6 +211,10 @@ class Told(Discovery):
         self.assertIn(f"{script} (/", result.stdout)
         self.assertIn("a script for /bin/bash) is known as job, then as bash\n", result.stdout)
         self.assertIn("gets no policy: it is left alone\n", result.stdout)
+
+    def test_a_script_that_is_called_like_its_interpreter_has_one_name(self):
+        result = self.told(self.script("bash", "#!/bin/bash"))
+        self.assertEqual(result.stdout.count(f"{self.folder}/bash.policy"), 1, result.stdout)
 
     def test_a_later_place_that_has_one_too_is_told(self):
         self.policies("curl", "default")
