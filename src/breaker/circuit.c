@@ -260,8 +260,10 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
         count(&visit, COUNT_ADMITTED);
         return step == PASSED ? ADMIT_PASS : ADMIT_PROBE;
     }
+    enum admission refusal = visit.word.state == CIRCUIT_HALF_OPEN ? ADMIT_REFUSED_HALF_OPEN : ADMIT_REFUSED_OPEN;
     count(&visit, COUNT_REFUSED);
-    return visit.word.state == CIRCUIT_HALF_OPEN ? ADMIT_REFUSED_HALF_OPEN : ADMIT_REFUSED_OPEN;
+    count(&visit, counter_of_refusal(refusal));
+    return refusal;
 }
 
 /* --- settlement --- */
@@ -405,33 +407,6 @@ static enum step settle_probe(struct visit *visit, const struct ticket *ticket, 
     return probe_attempt_returned(visit, slot, ticket);
 }
 
-static void count_outcome(const struct visit *visit, struct outcome outcome)
-{
-    switch (outcome.verdict) {
-    case VERDICT_SUCCESS:
-        count(visit, COUNT_SUCCEEDED);
-        if (outcome.slow)
-            count(visit, COUNT_SLOW);
-        return;
-    case VERDICT_BUSINESS:
-        count(visit, COUNT_BUSINESS);
-        return;
-    case VERDICT_FAILURE:
-        count(visit, COUNT_FAILED);
-        if ((unsigned int)outcome.kind < FAILURE_KINDS)
-            count(visit, COUNT_FAILURE_KIND + (unsigned int)outcome.kind);
-        if (outcome.kind == FAILURE_HTTP)
-            count(visit, counter_of_status(outcome.http_status));
-        return;
-    case VERDICT_NEUTRAL:
-    case VERDICT_NONE:
-        break;
-    }
-    count(visit, COUNT_NEUTRAL);
-    if ((unsigned int)outcome.reason < NEUTRAL_REASONS)
-        count(visit, COUNT_NEUTRAL_REASON + (unsigned int)outcome.reason);
-}
-
 enum settlement circuit_settle(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
                                const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,
                                struct transitions *transitions)
@@ -450,6 +425,6 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
         count(&visit, COUNT_LATE);
         return SETTLED_LATE;
     }
-    count_outcome(&visit, outcome);
+    circuit_count_outcome(circuit, caller->shard, outcome);
     return SETTLED_COUNTED;
 }

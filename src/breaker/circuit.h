@@ -88,7 +88,28 @@ struct ticket {
     bool joined;    /* admitted into a probe that was under way: its journal entry exists */
 };
 
-enum admission { ADMIT_PASS, ADMIT_PROBE, ADMIT_REFUSED_OPEN, ADMIT_REFUSED_HALF_OPEN };
+/* The circuit itself refuses as open or half-open; the rest is its surroundings'. Values are stored: append only. */
+enum admission {
+    ADMIT_PASS,
+    ADMIT_PROBE,
+    ADMIT_REFUSED_OPEN,
+    ADMIT_REFUSED_HALF_OPEN, /* beside a probe */
+    ADMIT_REFUSED_BULKHEAD,  /* the destination has as many connections as it may */
+    ADMIT_REFUSED_FORCED,    /* by an operator's word */
+    ADMISSIONS
+};
+_Static_assert(COUNT_REFUSED_BY + ADMISSIONS - ADMIT_REFUSED_OPEN <= COUNT_HTTP_STATUS, "refusals fit");
+
+static inline bool admission_refuses(enum admission admission)
+{
+    return admission >= ADMIT_REFUSED_OPEN;
+}
+
+/* The counter of one kind of refusal; each refusal is counted there and in COUNT_REFUSED. */
+static inline unsigned int counter_of_refusal(enum admission admission)
+{
+    return (unsigned int)COUNT_REFUSED_BY + (unsigned int)admission - (unsigned int)ADMIT_REFUSED_OPEN;
+}
 
 /* A change of state, reported to the one caller that made it, for the journal. from == to: none happened. */
 struct transition {
@@ -199,7 +220,17 @@ void circuit_address_failed(struct circuit *circuit, int address);
  */
 bool circuit_address_may_answer(const struct circuit *circuit, uint64_t key);
 
+/*
+ * Closes the circuit at once, whatever it is, with no failure counted, under a new generation: what was admitted before
+ * is late, probes in flight too, and the window is empty. `transitions` has the close if the circuit was not closed.
+ */
+void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions *transitions);
+
+/* Counts a real outcome that the circuit must not go by: of a call that passed against its word. */
+void circuit_count_outcome(struct circuit *circuit, unsigned int shard, struct outcome outcome);
+
 const char *circuit_state_name(unsigned int state);          /* "closed", "open", "half-open" */
+const char *admission_name(unsigned int admission);          /* of a refusal: "open", "half-open", "bulkhead", "forced" */
 const char *transition_reason_name(unsigned int reason);     /* "failure-threshold", "pause-over", … */
 
 #endif

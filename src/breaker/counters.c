@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 _Static_assert((unsigned int)COUNT_FAILURE_KIND + FAILURE_KINDS <= COUNT_NEUTRAL_REASON, "kinds fit below the reasons");
-_Static_assert((unsigned int)COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNT_HTTP_STATUS, "reasons fit");
+_Static_assert((unsigned int)COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNT_REFUSED_BY, "reasons fit");
 _Static_assert(COUNTERS * sizeof(uint64_t) % 64 == 0, "a shard is whole cache lines");
 
 /* The places are part of the layout: append only. 0 stands for all others. */

@@ -40,6 +40,7 @@ enum counter {
     COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; each is in COUNT_REFUSED too */
     COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
     COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
+    COUNT_REFUSED_BY = 40,     /* + who refused (counter_of_refusal); their sum is COUNT_REFUSED */
     COUNT_HTTP_STATUS = 48,    /* + a place for each status of FAILURE_HTTP that is usual, and one for the others */
     COUNTERS = 64
 };

@@ -17,6 +17,8 @@
 #include "policy/endpoint.h"
 
 #define TARGET_NAME_MAX 128 /* bytes with the end */
+/* The most that max_connections can say: a segment has records of so many. */
+#define TARGET_CONNECTIONS_MAX 8192u
 
 enum pattern_kind { PATTERN_HOST, PATTERN_HOST_SUFFIX, PATTERN_NETWORK, PATTERN_UNIX };
 
@@ -71,6 +73,7 @@ struct target {
     bool http_read;        /* answers are looked at for HTTP */
     bool retry_after;      /* Retry-After is a floor under the pause */
     bool enforce_timeouts; /* the library also ends the wait */
+    uint32_t max_connections; /* guarded connections over all processes; 0: no limit */
     uint64_t retry_after_max_ns;
     uint64_t connect_timeout_ns;
     uint64_t response_timeout_ns; /* 0: off */

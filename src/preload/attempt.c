@@ -158,7 +158,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     held_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
-    if (admission == ADMIT_REFUSED_OPEN || admission == ADMIT_REFUSED_HALF_OPEN) {
+    if (admission_refuses(admission)) {
         ticket->error = target->on_open;
         return PASSAGE_REFUSED;
     }

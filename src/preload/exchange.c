@@ -75,7 +75,7 @@ int connection_sending(descriptor entry, int fd)
     uint64_t real_ns = clock_real_ns();
     uint64_t now_ns = clock_circuit_at(real_ns);
     enum admission admission = guard_begin(&connection->station->guard, &attempt, connection->call, now_ns);
-    if (admission == ADMIT_REFUSED_OPEN || admission == ADMIT_REFUSED_HALF_OPEN) {
+    if (admission_refuses(admission)) {
         atomic_fetch_or_explicit(&connection->flags, end, memory_order_relaxed);
         return ECONNRESET;
     }

@@ -78,6 +78,8 @@ static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
         return false;
     if (atomic_load_explicit(&record->injected, memory_order_relaxed) != 0)
         atomic_store_explicit(&record->injected, 0, memory_order_relaxed);
+    /* One that a dead owner left; what it stands for is counted anew when that matters (bulkhead.c). */
+    atomic_store_explicit(&record->share, 0, memory_order_relaxed);
     return true;
 }
 

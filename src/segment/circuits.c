@@ -164,7 +164,8 @@ static bool is_idle(const struct circuit_entry *entry, uint64_t now_ns)
     /* seq_cst: see mark_used. */
     uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_seq_cst);
 
-    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit);
+    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit) &&
+           atomic_load_explicit(&entry->forced, memory_order_relaxed) == 0;
 }
 
 /* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */
@@ -179,6 +180,11 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
         atomic_store_explicit(&entry->rehearsals[i], 0, memory_order_relaxed);
     atomic_store_explicit(&entry->next_due_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->forced, 0, memory_order_relaxed);
+    /* A count that nobody has a share in any more; a change of the word keeps an old look at it from coming true. */
+    atomic_store_explicit(&entry->connections,
+                          ((atomic_load_explicit(&entry->connections, memory_order_relaxed) >> 32) + 1) << 32,
+                          memory_order_relaxed);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
     /* Release: who finds this note finds the tombstone too, see mark_used. */
     atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_release);

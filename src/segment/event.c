@@ -11,6 +11,7 @@
 
 #include "breaker/circuit.h"
 #include "segment/clock.h"
+#include "segment/force.h"
 #include "segment/text.h"
 
 /* Room for each name in a JSON line, so that the rest of the line always fits. */
@@ -32,14 +33,26 @@ const char *event_type_name(unsigned int type)
 
 static bool is_transition(const struct event *event)
 {
-    return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE ||
-           event->type == EVENT_FORCED;
+    return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE;
 }
 
-/* Which state refused; EVENT_REFUSED keeps an enum admission in `reason`. */
-static const char *refusing_state(const struct event *event)
+/* What a user did with the command, whose name such an event need not keep: it keeps the user's in its place. */
+static bool is_by_user(const struct event *event)
 {
-    return circuit_state_name(event->reason == ADMIT_REFUSED_HALF_OPEN ? CIRCUIT_HALF_OPEN : CIRCUIT_OPEN);
+    return event->type == EVENT_FORCED || event->type == EVENT_RELOAD;
+}
+
+static const char *program_of(const struct event *event)
+{
+    return is_by_user(event) ? "sockfuse" : event->program;
+}
+
+/* EVENT_REFUSED keeps an enum admission in `reason`. */
+static enum admission refusal_of(const struct event *event)
+{
+    bool known = event->reason >= ADMIT_REFUSED_OPEN && event->reason < ADMISSIONS;
+
+    return known ? (enum admission)event->reason : ADMIT_REFUSED_OPEN;
 }
 
 /* Year, month and day of a day after 1970-01-01, by the proleptic Gregorian calendar (H. Hinnant, civil_from_days). */
@@ -151,6 +164,26 @@ static void add_json_transition(struct text *text, const struct event *event)
     add_number(text, "refused", event->refused);
 }
 
+static void add_json_by_user(struct text *text, const struct event *event)
+{
+    const char *forced = forced_name(event->kind);
+
+    add_string(text, "user", event->program, JSON_PROGRAM_MAX);
+    if (event->type == EVENT_RELOAD) {
+        text_add(text, ",\"policy_revision\":\"");
+        text_add_hex(text, event->refused, 16);
+        text_add(text, "\"");
+        return;
+    }
+    if (forced != NULL)
+        add_string(text, "forced", forced, SIZE_MAX);
+    else
+        text_add(text, ",\"forced\":null");
+    add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
+    add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
+    add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
+}
+
 size_t event_json(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -160,7 +193,7 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
     text_add(&text, "\"");
     add_number(&text, "mono_ns", event->mono_ns);
     add_number(&text, "pid", event->pid);
-    add_string(&text, "program", event->program, JSON_PROGRAM_MAX);
+    add_string(&text, "program", program_of(event), JSON_PROGRAM_MAX);
     add_string(&text, "target", event->target, JSON_TARGET_MAX);
     add_string(&text, "destination", event->destination, JSON_DESTINATION_MAX);
     add_string(&text, "event", event_type_name(event->type), SIZE_MAX);
@@ -169,7 +202,9 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
     else if (event->type == EVENT_FAILURE)
         add_json_failure(&text, event);
     else if (event->type == EVENT_REFUSED)
-        add_string(&text, "reason", refusing_state(event), SIZE_MAX);
+        add_string(&text, "reason", admission_name(refusal_of(event)), SIZE_MAX);
+    else if (is_by_user(event))
+        add_json_by_user(&text, event);
     if (event->injected)
         text_add(&text, ",\"injected\":true");
     text_add(&text, "}\n");
@@ -254,6 +289,38 @@ static void add_line_failure(struct text *text, const struct event *event)
     add_duration(text, event->elapsed_ms);
 }
 
+static void add_line_refusal(struct text *text, const struct event *event)
+{
+    static const char *const why[ADMISSIONS] = {
+        [ADMIT_REFUSED_OPEN] = "circuit open",
+        [ADMIT_REFUSED_HALF_OPEN] = "circuit half-open",
+        [ADMIT_REFUSED_BULKHEAD] = "max_connections met",
+        [ADMIT_REFUSED_FORCED] = "circuit forced open",
+    };
+
+    text_add(text, "refused at once, ");
+    text_add(text, why[refusal_of(event)]);
+}
+
+static void add_line_by_user(struct text *text, const struct event *event)
+{
+    const char *forced = forced_name(event->kind);
+
+    if (event->type == EVENT_RELOAD) {
+        text_add(text, "policy revision ");
+        text_add_hex(text, event->refused, 16);
+        text_add(text, " handed to running processes");
+    } else if (forced != NULL) {
+        text_add(text, "forced ");
+        text_add(text, forced);
+    } else {
+        text_add(text, "given back, ");
+        text_add(text, circuit_state_name(event->to));
+    }
+    text_add(text, ", by ");
+    text_add_printable(text, event->program);
+}
+
 size_t event_line(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -270,7 +337,7 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
     }
     add_column(&text, 70);
     if (event->program[0] != '\0' || event->pid != 0) {
-        text_add_printable(&text, event->program);
+        text_add_printable(&text, program_of(event));
         text_add(&text, "[");
         text_add_unsigned(&text, event->pid);
         text_add(&text, "]");
@@ -281,8 +348,9 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
     } else if (event->type == EVENT_FAILURE) {
         add_line_failure(&text, event);
     } else if (event->type == EVENT_REFUSED) {
-        text_add(&text, "refused at once, circuit ");
-        text_add(&text, refusing_state(event));
+        add_line_refusal(&text, event);
+    } else if (is_by_user(event)) {
+        add_line_by_user(&text, event);
     } else if (event->type == EVENT_PROBE) {
         text_add(&text, "probe admitted");
     }

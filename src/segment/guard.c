@@ -2,21 +2,21 @@
  * guard.c - admission and settlement of an engine's calls: joins a circuit, the records of calls, the journal.
  *
  * The circuit decides and counts; the record makes sure that of all who see a call's end one reports it. An attempt
- * that the mode of its target lets pass against the circuit's word bears a ticket that no circuit ever knew: whatever
- * becomes of it is late.
+ * that the mode of its target lets pass against the circuit's word bears a ticket that no circuit ever knew: what
+ * becomes of it is counted and decides nothing.
  */
 #include "segment/guard.h"
 
 #include <stdatomic.h>
 
+#include "segment/bulkhead.h"
 #include "segment/circuits.h"
+#include "segment/force.h"
 #include "segment/layout.h"
 #include "segment/overdue.h"
 #include "segment/report.h"
 #include "segment/settle.h"
 
-/* Generations have 46 bits at the most. */
-#define SHADOW_GENERATION UINT64_MAX
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
 #define STEPS_MAX 16u
 
@@ -47,14 +47,50 @@ static enum admission refuse(const struct guard *guard, const struct attempt *at
     return admission;
 }
 
-/* Mode `open`: the circuit is not asked. */
-static enum admission refuse_always(const struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
+/* A refusal that is not the circuit's own: it is not asked. */
+static enum admission refuse_unasked(const struct guard *guard, const struct attempt *attempt, enum admission admission,
+                                     uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
 
-    if (circuit != NULL)
+    if (circuit != NULL) {
         counters_add(&circuit->counters, attempt->shard, COUNT_REFUSED);
-    return refuse(guard, attempt, ADMIT_REFUSED_OPEN, now_ns);
+        counters_add(&circuit->counters, attempt->shard, counter_of_refusal(admission));
+    }
+    return refuse(guard, attempt, admission, now_ns);
+}
+
+/* How the attempt is to be handled, and by whose word. */
+struct handling {
+    enum forced forced;
+    enum target_mode mode;
+    bool may_refuse;
+};
+
+static struct handling handling_of(const struct guard *guard, const struct attempt *attempt, bool may_refuse)
+{
+    enum forced forced = force_get(guard->segment, attempt->circuit);
+
+    return (struct handling){forced, force_mode(forced, attempt->target), may_refuse};
+}
+
+static enum admission refuse_always(const struct guard *guard, const struct attempt *attempt,
+                                    const struct handling *handling, uint64_t now_ns)
+{
+    return refuse_unasked(guard, attempt,
+                          handling->forced == FORCED_OPEN ? ADMIT_REFUSED_FORCED : ADMIT_REFUSED_OPEN, now_ns);
+}
+
+/*
+ * It would have been refused and passes all the same: counted as refused, for that is what it would have been, and as
+ * admitted, for it will have an outcome.
+ */
+static enum admission pass_as_shadow(struct circuit *circuit, const struct attempt *attempt, int address,
+                                     struct ticket *ticket)
+{
+    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
+    *ticket = (struct ticket){.generation = SHADOW_GENERATION, .address = address};
+    return ADMIT_PASS;
 }
 
 /* The addresses of the destination, each made known to the circuit: a probe has to try them all before it fails. */
@@ -73,7 +109,7 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
 }
 
 static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                                  bool may_refuse, uint64_t now_ns, struct ticket *ticket)
+                                  const struct handling *handling, uint64_t now_ns, struct ticket *ticket)
 {
     struct caller caller = guard_caller(guard, attempt->shard);
     struct transitions transitions;
@@ -85,21 +121,19 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
         caller.addresses = address_mask(circuit, attempt, caller.address);
 
     enum admission admission =
-        circuit_admit(circuit, settings_in_force(attempt->target, &room), &caller, now_ns, ticket, &transitions);
+        circuit_admit(circuit, settings_in_force(attempt->target, handling->mode, &room), &caller, now_ns, ticket,
+                      &transitions);
     report_transitions(guard, attempt->circuit, &transitions, false, now_ns);
     if (admission == ADMIT_PROBE && !ticket->joined)
         report_probe(guard, attempt->circuit, now_ns);
     if (admission == ADMIT_PASS || admission == ADMIT_PROBE)
         return admission;
 
-    if (may_refuse)
+    if (handling->may_refuse)
         refuse(guard, attempt, admission, now_ns);
-    if (may_refuse && attempt->target->mode == MODE_ENFORCE)
+    if (handling->may_refuse && handling->mode == MODE_ENFORCE)
         return admission;
-    /* Counted as refused, for that is what it would have been, and as admitted, for it will have an outcome. */
-    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
-    *ticket = (struct ticket){.generation = SHADOW_GENERATION, .address = caller.address};
-    return ADMIT_PASS;
+    return pass_as_shadow(circuit, attempt, caller.address, ticket);
 }
 
 /*
@@ -116,6 +150,58 @@ static enum admission pass_without_record(struct guard *guard, const struct atte
     return pass_unguarded(guard->segment);
 }
 
+static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
+{
+    uint32_t call = calls_claim(guard->segment, guard->holder);
+
+    if (call == CALL_NONE && overdue_sweep(guard, attempt->target, attempt->shard, now_ns))
+        call = calls_claim(guard->segment, guard->holder);
+    return call;
+}
+
+/* Whether the connection may be one more; its record then bears its share. Mode `closed` counts it and never refuses. */
+static bool has_room(const struct guard *guard, const struct attempt *attempt, const struct handling *handling,
+                     uint32_t call)
+{
+    uint32_t limit = handling->mode == MODE_CLOSED ? BULKHEAD_UNLIMITED : attempt->target->max_connections;
+
+    return bulkhead_take(guard->segment, attempt->circuit, call, limit);
+}
+
+static void give_record(struct guard *guard, uint32_t call, const struct target *target)
+{
+    bulkhead_give(guard->segment, call, target->max_connections);
+    calls_release(guard->segment, call, guard->holder);
+}
+
+/*
+ * The bulkhead and then the circuit are asked, in this order: one that finds no room takes no probe's lease. With a
+ * limit the record comes first, for it bears the share; else it is claimed only for who was admitted.
+ */
+static enum admission ask_both(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                               const struct handling *handling, uint64_t now_ns, uint32_t *call, struct ticket *ticket)
+{
+    const bool limited = attempt->target->max_connections != 0;
+    enum admission admission = ADMIT_PASS;
+
+    if (limited)
+        *call = claim_record(guard, attempt, now_ns);
+    if (*call != CALL_NONE && !has_room(guard, attempt, handling, *call)) {
+        admission = refuse_unasked(guard, attempt, ADMIT_REFUSED_BULKHEAD, now_ns);
+        if (handling->mode != MODE_ENFORCE)
+            admission = pass_as_shadow(circuit, attempt, circuit_address_index(circuit, attempt->address_key), ticket);
+    } else {
+        admission = ask_circuit(guard, attempt, circuit, handling, now_ns, ticket);
+    }
+    if (admission_refuses(admission) && *call != CALL_NONE) {
+        give_record(guard, *call, attempt->target);
+        *call = CALL_NONE;
+    } else if (!admission_refuses(admission) && !limited) {
+        *call = claim_record(guard, attempt, now_ns);
+    }
+    return admission;
+}
+
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
     const struct target *target = attempt->target;
@@ -125,18 +211,15 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
 
     *call = CALL_NONE;
     overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
-    if (target->mode == MODE_OPEN)
-        return refuse_always(guard, attempt, now_ns);
+    const struct handling handling = handling_of(guard, attempt, true);
+    if (handling.mode == MODE_OPEN)
+        return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
         return pass_unguarded(segment);
 
-    enum admission admission = ask_circuit(guard, attempt, circuit, true, now_ns, &ticket);
-    if (admission != ADMIT_PASS && admission != ADMIT_PROBE)
+    enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &ticket);
+    if (admission_refuses(admission))
         return admission;
-
-    *call = calls_claim(segment, guard->holder);
-    if (*call == CALL_NONE && overdue_sweep(guard, target, attempt->shard, now_ns))
-        *call = calls_claim(segment, guard->holder);
     if (*call == CALL_NONE)
         return pass_without_record(guard, attempt, &ticket, now_ns);
 
@@ -150,21 +233,21 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 {
     const struct target *target = attempt->target;
     struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
-    bool may_refuse = !target->existing_allowed;
     struct call_view view;
     struct ticket ticket;
 
     overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
-    if (target->mode == MODE_OPEN && may_refuse)
-        return refuse_always(guard, attempt, now_ns);
+    const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
+    if (handling.mode == MODE_OPEN && handling.may_refuse)
+        return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL || !read_own(guard, call, &view))
         return pass_unguarded(guard->segment);
     /* Of threads that send at the same moment one begins the call, and the others' bytes are more of its request. */
     if (!calls_reserve(guard->segment, call, &view))
         return ADMIT_PASS;
 
-    enum admission admission = ask_circuit(guard, attempt, circuit, may_refuse, now_ns, &ticket);
-    if (admission != ADMIT_PASS && admission != ADMIT_PROBE) {
+    enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, &ticket);
+    if (admission_refuses(admission)) {
         calls_settle(guard->segment, call, &view, CALL_SETTLED);
         return admission;
     }
@@ -298,7 +381,7 @@ void guard_forget(struct guard *guard, uint32_t call, const struct target *targe
                 continue;
             settle_call(guard, target, shard, &view, &ending, now_ns);
         }
-        calls_release(guard->segment, call, guard->holder);
+        give_record(guard, call, target);
         return;
     }
 }

@@ -51,7 +51,8 @@ struct attempt {
 /*
  * May this attempt go? First charges what is overdue. ADMIT_PASS and ADMIT_PROBE take a record: `*call`, or CALL_NONE
  * when the table is full (then the attempt passes unguarded, and is counted). The mode of the target is obeyed:
- * observe and closed never refuse, open always does. No system call unless somebody else's lease or an overdue call
+ * observe and closed never refuse, open always does; an operator's word (force.h) goes before it. With max_connections
+ * the record bears a share of them (bulkhead.h). No system call unless somebody else's lease or an overdue call
  * stands in the way, the table of calls is full, or a transition goes to the log.
  */
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);

@@ -63,7 +63,7 @@ static bool make_sane(struct event *event)
         event->from = CIRCUIT_CLOSED;
     if (event->to > CIRCUIT_HALF_OPEN)
         event->to = CIRCUIT_CLOSED;
-    unsigned int reasons = event->type == EVENT_REFUSED ? ADMIT_REFUSED_HALF_OPEN + 1u : TRANSITION_REASONS;
+    unsigned int reasons = event->type == EVENT_REFUSED ? (unsigned int)ADMISSIONS : TRANSITION_REASONS;
     if (event->reason >= reasons)
         event->reason = 0;
     event->overdue = event->overdue != 0;

@@ -36,10 +36,10 @@ _Static_assert(sizeof(struct event_slot) == 512, "pinned");
 struct circuit_entry {
     _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
-    uint32_t reserved;
+    _Atomic uint32_t forced;                            /* enum forced: an operator's word */
     _Atomic uint64_t next_due_ns;                       /* no call of this circuit is overdue before */
     _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
-    _Atomic uint64_t refusal_noted;                     /* the opening whose first refusal is in the journal */
+    _Atomic uint64_t refusal_noted;                     /* which first refusals are in the journal (report.c) */
     _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
@@ -47,6 +47,8 @@ struct circuit_entry {
     struct event_slot failures[2];    /* the last failure, frozen here when the journal has gone on */
     struct event_slot transitions[2]; /* the last transition */
     _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (rehearsal.c) */
+    _Atomic uint64_t connections;            /* changes:32 | connections that have a share:32 (bulkhead.c) */
+    _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
 };
 
 /* One guarded connection and the call that is in flight on it. */
@@ -60,7 +62,8 @@ struct call {
     _Atomic uint64_t token;      /* of its ticket */
     _Atomic uint32_t address;    /* of its ticket, + 1 */
     _Atomic uint32_t injected;   /* its connection was given a fault in rehearsal */
-    uint32_t reserved[2];
+    _Atomic uint32_t share;      /* of its circuit's max_connections (bulkhead.c); 0: none */
+    uint32_t reserved;
 };
 _Static_assert(sizeof(struct call) == 64, "one line each");
 
@@ -105,6 +108,7 @@ LAYOUT_PIN(event_slot, checksum, 4);
 LAYOUT_PIN(event_slot, event, 8);
 LAYOUT_PIN(circuit_entry, hash, 0);
 LAYOUT_PIN(circuit_entry, ready, 8);
+LAYOUT_PIN(circuit_entry, forced, 12);
 LAYOUT_PIN(circuit_entry, next_due_ns, 16);
 LAYOUT_PIN(circuit_entry, last_used_ns, 24);
 LAYOUT_PIN(circuit_entry, refusal_noted, 32);
@@ -116,7 +120,11 @@ LAYOUT_PIN(circuit_entry, circuit, 448);
 LAYOUT_PIN(circuit_entry, failures, 11968);
 LAYOUT_PIN(circuit_entry, transitions, 12992);
 LAYOUT_PIN(circuit_entry, rehearsals, 14016);
+LAYOUT_PIN(circuit_entry, connections, 14048);
+LAYOUT_PIN(circuit_entry, recounted_ns, 14056);
 _Static_assert(sizeof(struct circuit_entry) == 14080, "pinned");
+LAYOUT_PIN(call, injected, 52);
+LAYOUT_PIN(call, share, 56);
 LAYOUT_PIN(process_slot, claim, 0);
 LAYOUT_PIN(process_slot, start, 8);
 LAYOUT_PIN(process_slot, space, 16);

@@ -140,20 +140,54 @@ void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
     journal_append(guard->segment, &event);
 }
 
+/* Who refuses has a note of his own: of a crowd at the bulkhead one hears also while the circuit is open. */
+static uint64_t note_of(enum admission admission)
+{
+    switch (admission) {
+    case ADMIT_REFUSED_BULKHEAD:
+        return 2;
+    case ADMIT_REFUSED_FORCED:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
 void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
-    uint64_t armed = 0;
+    const uint64_t note = note_of(admission);
     struct event event;
 
     /*
-     * Refusals are many: a load is all that they cost. The CAS lets one of them write. Acquire: see report_transition.
+     * Refusals are many: a load is all that they cost. Of those that find the note missing one writes. Acquire: see
+     * report_transition.
      */
-    if (entry == NULL || atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) != 0 ||
-        !atomic_compare_exchange_strong_explicit(&entry->refusal_noted, &armed, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    if (entry == NULL || (atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) & note) != 0 ||
+        (atomic_fetch_or_explicit(&entry->refusal_noted, note, memory_order_acquire) & note) != 0)
         return;
     start_event(&event, guard, circuit, EVENT_REFUSED, now_ns);
     event.reason = (uint8_t)admission;
     journal_append(guard->segment, &event);
+}
+
+void report_crowd_over(struct circuit_entry *entry)
+{
+    atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_BULKHEAD), memory_order_relaxed);
+}
+
+void report_forced(const struct guard *guard, uint32_t circuit, enum forced forced, enum circuit_state from,
+                   enum circuit_state to, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    event.from = (uint8_t)from;
+    event.to = (uint8_t)to;
+    event.reason = REASON_FORCED;
+    event.kind = (uint8_t)forced;
+    journal_append(guard->segment, &event);
+    if (entry != NULL)
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_FORCED), memory_order_release);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "segment/force.h"
 #include "segment/guard.h"
 
 /*
@@ -36,7 +37,17 @@ void report_failure(const struct guard *guard, uint32_t circuit, const struct fa
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);
 
-/* A call was refused, or would have been: the first one after an opening goes to the journal. */
+/*
+ * A call was refused, or would have been. The first one goes to the journal: after an opening, of a crowd at the
+ * bulkhead, after an operator's word.
+ */
 void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns);
+/* The crowd at a circuit's bulkhead is over: the next one that is refused there is a first one. */
+struct circuit_entry;
+void report_crowd_over(struct circuit_entry *entry);
+
+/* An operator forced a circuit, or gave it back: journal. `guard` has the user's name for its program. */
+void report_forced(const struct guard *guard, uint32_t circuit, enum forced forced, enum circuit_state from,
+                   enum circuit_state to, uint64_t now_ns);
 
 #endif

@@ -4,12 +4,13 @@
 #include "segment/settle.h"
 
 #include "segment/circuits.h"
+#include "segment/force.h"
 #include "segment/process.h"
 #include "segment/report.h"
 
-const struct settings *settings_in_force(const struct target *target, struct settings *room)
+const struct settings *settings_in_force(const struct target *target, enum target_mode mode, struct settings *room)
 {
-    if (target->mode != MODE_CLOSED)
+    if (mode != MODE_CLOSED)
         return &target->breaker;
     *room = target->breaker;
     room->failure_threshold = room->failure_rate_permille = room->slow_call_rate_permille = 0;
@@ -54,8 +55,15 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
         return;
     note_address(circuit, call->ticket.address, ending->outcome);
     caller.address = call->ticket.address;
-    enum settlement settlement = circuit_settle(circuit, settings_in_force(target, &room), &caller, &call->ticket,
-                                                ending->outcome, ending->at_ns, &transitions);
+    enum settlement settlement = SETTLED_COUNTED;
+    if (call->ticket.generation == SHADOW_GENERATION) {
+        circuit_count_outcome(circuit, shard, ending->outcome);
+        transitions.count = 0;
+    } else {
+        enum target_mode mode = force_mode(force_get(guard->segment, call->circuit), target);
+        settlement = circuit_settle(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket,
+                                    ending->outcome, ending->at_ns, &transitions);
+    }
     if (ending->overdue)
         counters_add(&circuit->counters, shard, COUNT_OVERDUE);
     if (ending->outcome.verdict == VERDICT_FAILURE)

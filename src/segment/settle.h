@@ -23,9 +23,16 @@ struct ending {
 };
 
 /*
- * The settings a circuit of this target goes by: mode `closed` never opens one. `room` is where changed ones are kept.
+ * Of the ticket of a call that passes against its circuit's word: no circuit ever knew it (generations have 46 bits at
+ * the most). Its outcome is counted as what it is, and changes nothing else.
  */
-const struct settings *settings_in_force(const struct target *target, struct settings *room);
+#define SHADOW_GENERATION UINT64_MAX
+
+/*
+ * The settings a circuit of this target goes by in that mode: `closed` never opens one. `room` is where changed ones
+ * are kept.
+ */
+const struct settings *settings_in_force(const struct target *target, enum target_mode mode, struct settings *room);
 
 /* Who asks, for the circuit. */
 struct caller guard_caller(const struct guard *guard, unsigned int shard);

@@ -328,6 +328,7 @@ static void step_admit(struct trial *trial)
         *held = (struct held){ticket, model->era, true}; /* a call that is overwritten never comes back */
     } else {
         model->counts[COUNT_REFUSED]++;
+        model->counts[counter_of_refusal(real)]++;
     }
 }
 

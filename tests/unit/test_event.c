@@ -15,6 +15,7 @@
 #include "breaker/circuit.h"
 #include "segment/clock.h"
 #include "segment/event.h"
+#include "segment/force.h"
 
 /* 2026-02-03T04:05:06.789Z */
 #define SOME_TIME_NS (UINT64_C(1770091506789) * NS_PER_MS + 999999)
@@ -151,6 +152,14 @@ static void a_refusal_tells_which_state_refused(void **state)
     event.reason = ADMIT_REFUSED_HALF_OPEN;
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"half-open\"}\n");
     assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, circuit half-open\n");
+    event.reason = ADMIT_REFUSED_BULKHEAD;
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"bulkhead\"}\n");
+    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, max_connections met\n");
+    event.reason = ADMIT_REFUSED_FORCED;
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"forced\"}\n");
+    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, circuit forced open\n");
+    event.reason = ADMIT_PROBE; /* no refusal: shared memory may say anything */
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
 }
 
 static void other_events_stand_alone(void **state)
@@ -159,10 +168,47 @@ static void other_events_stand_alone(void **state)
     struct event event = event_of(EVENT_PROBE);
     assert_string_equal(json(&event), JSON_HEAD "\"probe\"}\n");
     assert_string_equal(line(&event), LINE_HEAD("probe      ") "probe admitted\n");
-    event = event_of(EVENT_RELOAD);
-    assert_string_equal(json(&event), JSON_HEAD "\"reload\"}\n");
-    assert_string_equal(line(&event), "2026-02-03T04:05:06.789Z  reload     127.0.0.1:8080 (payments)        "
-                                      "curl[4711]\n");
+}
+
+#define USER_HEAD "\"program\":\"sockfuse\",\"target\":\"payments\",\"destination\":\"127.0.0.1:8080\",\"event\":"
+
+static struct event by_user(enum event_type type)
+{
+    struct event event = event_of(type);
+    strcpy(event.program, "alice");
+    return event;
+}
+
+static void what_a_user_did_names_the_user_and_the_command(void **state)
+{
+    (void)state;
+    struct event event = by_user(EVENT_RELOAD);
+    event.refused = UINT64_C(0x0123456789abcdef);
+    assert_non_null(strstr(json(&event), USER_HEAD "\"reload\",\"user\":\"alice\","
+                                                   "\"policy_revision\":\"0123456789abcdef\"}\n"));
+    assert_non_null(strstr(line(&event), " sockfuse[4711] "));
+    assert_non_null(strstr(line(&event), " policy revision 0123456789abcdef handed to running processes, by alice\n"));
+}
+
+static void a_forced_circuit_tells_the_word_and_both_states(void **state)
+{
+    (void)state;
+    struct event event = by_user(EVENT_FORCED);
+    event.kind = FORCED_OPEN;
+    event.reason = REASON_FORCED;
+    event.from = CIRCUIT_HALF_OPEN;
+    event.to = CIRCUIT_OPEN;
+    assert_non_null(strstr(json(&event), USER_HEAD "\"forced\",\"user\":\"alice\",\"forced\":\"open\","
+                                                   "\"from\":\"half-open\",\"to\":\"open\",\"reason\":\"forced\"}\n"));
+    assert_non_null(strstr(line(&event), " sockfuse[4711]      forced open, by alice\n"));
+    event.kind = FORCED_CLOSED;
+    assert_non_null(strstr(json(&event), "\"forced\":\"closed\""));
+    event.kind = FORCED_NONE;
+    event.to = CIRCUIT_CLOSED;
+    assert_non_null(strstr(json(&event), "\"forced\":null,\"from\":\"half-open\",\"to\":\"closed\""));
+    assert_non_null(strstr(line(&event), " given back, closed, by alice\n"));
+    event.kind = FORCED_WORDS; /* shared memory may say anything */
+    assert_non_null(strstr(json(&event), "\"forced\":null"));
 }
 
 static void a_target_that_is_its_destination_is_said_once(void **state)
@@ -294,6 +340,8 @@ int main(void)
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
         cmocka_unit_test(a_refusal_tells_which_state_refused),
         cmocka_unit_test(other_events_stand_alone),
+        cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
+        cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),
         cmocka_unit_test(a_target_that_is_its_destination_is_said_once),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),

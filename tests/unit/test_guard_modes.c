@@ -34,7 +34,9 @@ static void observe_counts_and_records_and_never_refuses(void **state)
     }
     assert_int_equal(bench_state(bench), CIRCUIT_OPEN);
     assert_int_equal(bench_sum(bench, COUNT_REFUSED), 5);
-    assert_int_equal(bench_sum(bench, COUNT_LATE), 5);
+    assert_int_equal(bench_sum(bench, COUNT_REFUSED_BY), 5);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 0);
+    assert_int_equal(bench_sum(bench, COUNT_SUCCEEDED), 5);
     assert_int_equal(bench_sum(bench, COUNT_ADMITTED), 8);
     assert_int_equal(bench_events(bench, EVENT_OPEN, NULL), 1);
     assert_int_equal(bench_events(bench, EVENT_REFUSED, NULL), 1);
@@ -44,6 +46,36 @@ static void observe_counts_and_records_and_never_refuses(void **state)
     assert_int_equal(bench_events(bench, EVENT_HALF_OPEN, NULL), 1);
     assert_int_equal(bench_events(bench, EVENT_CLOSE, &event), 1);
     assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
+}
+
+static void what_observe_let_pass_is_counted_by_what_became_of_it(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+
+    bench->target.mode = MODE_OBSERVE;
+    bench_open(bench);
+    uint32_t call = bench_call(bench);
+    assert_int_equal(bench_settle(bench, call, SEEN_ERROR, ECONNRESET, 0).verdict, VERDICT_FAILURE);
+    bench_forget(bench, call);
+    bench_forget(bench, bench_call(bench)); /* nobody saw its end */
+    call = bench_call(bench);
+    bench->now_ns += 10 * NS_PER_S; /* the pause is over, and the call is overdue */
+    uint32_t probe;
+    assert_int_equal(bench_admit(bench, &probe), ADMIT_PROBE);
+    bench_forget(bench, probe);
+    bench_forget(bench, call);
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 3 + 2);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_RESET), 1);
+    assert_int_equal(bench_sum(bench, COUNT_FAILURE_KIND + FAILURE_CONNECT_TIMEOUT), 1);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL), 2);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 0);
+    assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);
+    /* It is the destination's last failure all the same. */
+    assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
+    assert_int_equal(event.kind, FAILURE_CONNECT_TIMEOUT);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, NULL), 5);
 }
 
 static void a_call_that_observe_let_pass_changes_nothing_in_half_open(void **state)
@@ -111,8 +143,12 @@ static void closed_lets_pass_what_an_open_circuit_would_refuse(void **state)
 
     bench_open(bench);
     bench->target.mode = MODE_CLOSED;
-    bench_forget(bench, bench_call(bench));
-    assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
+    bench_succeed(bench);
+    bench_fail(bench);
+    assert_int_equal(bench_sum(bench, COUNT_SUCCEEDED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_FAILED), 3 + 1);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 0);
+    assert_int_equal(bench_state(bench), CIRCUIT_OPEN);
 }
 
 static void a_destination_without_a_circuit_passes_unguarded(void **state)
@@ -357,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GUARD_TEST(observe_counts_and_records_and_never_refuses),
+        GUARD_TEST(what_observe_let_pass_is_counted_by_what_became_of_it),
         GUARD_TEST(a_call_that_observe_let_pass_changes_nothing_in_half_open),
         GUARD_TEST(open_always_refuses_without_asking_the_circuit),
         GUARD_TEST(closed_counts_failures_and_never_opens),

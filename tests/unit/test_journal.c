@@ -219,7 +219,7 @@ static void every_field_that_leaves_is_in_its_range(void **state)
 static void values_at_their_ends_are_kept(void **state)
 {
     struct event event = event_of(0);
-    event.type = EVENT_FORCED;
+    event.type = EVENT_OPEN;
     event.kind = FAILURE_KINDS - 1;
     event.http_status = HTTP_STATUS_MAX;
     event.from = event.to = CIRCUIT_HALF_OPEN;
@@ -229,10 +229,10 @@ static void values_at_their_ends_are_kept(void **state)
     assert_memory_equal(&event, &expected, sizeof event);
     /* A refusal keeps the admission in its reason. */
     event.type = EVENT_REFUSED;
-    event.reason = ADMIT_REFUSED_HALF_OPEN;
+    event.reason = ADMISSIONS - 1;
     assert_true(pass_through(*state, &event));
-    assert_int_equal(event.reason, ADMIT_REFUSED_HALF_OPEN);
-    event.reason = ADMIT_REFUSED_HALF_OPEN + 1;
+    assert_int_equal(event.reason, ADMISSIONS - 1);
+    event.reason = ADMISSIONS;
     assert_true(pass_through(*state, &event));
     assert_int_equal(event.reason, 0);
 }
