@@ -17,6 +17,7 @@
 #include "cli/library.h"
 #include "cli/overrides.h"
 #include "cli/program.h"
+#include "cli/resolve.h"
 #include "policy/discover.h"
 #include "segment/clock.h"
 #include "segment/segment.h"
@@ -270,25 +271,28 @@ static bool try_segment(const struct policy *policy, const struct request *reque
     return attached;
 }
 
-/* Tells what the library will read: see the table of variables in the manual. */
-static void set_environment(const struct request *request, const struct policy *policy, const char *preload)
-{
-    char *patterns = list_join(&request->patterns, " "), *options = list_join(&request->options, "\n");
-    set_variable("LD_PRELOAD", preload[0] != '\0' ? preload : NULL);
-    set_variable("SOCKFUSE_POLICY", policy->path);
-    set_variable("SOCKFUSE_TARGETS", patterns);
-    set_variable("SOCKFUSE_OPTIONS", options);
-    free(patterns);
-    free(options);
-    const char *log = getenv("SOCKFUSE_LOG");
-    if (log != NULL && strcmp(log, "stderr") != 0)
-        make_absolute("SOCKFUSE_LOG");
-}
-
 static bool is_switched_off(void)
 {
     const char *value = getenv("SOCKFUSE");
     return value != NULL && strcasecmp(value, "off") == 0;
+}
+
+/* Tells what the library will read: see the table of variables in the manual. */
+static void set_environment(const struct request *request, const struct policy *policy, const char *preload)
+{
+    char *patterns = list_join(&request->patterns, " "), *options = list_join(&request->options, "\n");
+    char *names = preload[0] != '\0' && !is_switched_off() ? resolve_names(policy) : NULL;
+    set_variable("LD_PRELOAD", preload[0] != '\0' ? preload : NULL);
+    set_variable("SOCKFUSE_POLICY", policy->path);
+    set_variable("SOCKFUSE_TARGETS", patterns);
+    set_variable("SOCKFUSE_OPTIONS", options);
+    set_variable("SOCKFUSE_NAMES", names);
+    free(patterns);
+    free(options);
+    free(names);
+    const char *log = getenv("SOCKFUSE_LOG");
+    if (log != NULL && strcmp(log, "stderr") != 0)
+        make_absolute("SOCKFUSE_LOG");
 }
 
 static int execute(char **command)
