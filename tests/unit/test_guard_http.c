@@ -35,12 +35,15 @@ static int setup(void **state)
 
 static void assert_next_probe_after(struct guard_bench *bench, uint64_t wait_ns)
 {
+    struct circuit_view view;
     uint32_t call;
 
     assert_int_equal(bench_state(bench), CIRCUIT_OPEN);
     bench->now_ns += wait_ns - 1;
     assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
     bench->now_ns += 1;
+    circuit_observe(circuits_at(&bench->segment, bench->circuit), &bench->target.breaker, bench->now_ns, &view);
+    assert_true(view.probe_due);
 }
 
 static void live_refused(struct guard_bench *bench)
@@ -94,6 +97,9 @@ static void retry_after_is_cut_at_its_maximum(void **state)
     bench->target.retry_after_max_ns = 15 * NS_PER_S;
     answer(bench, 503, UINT64_MAX);
     assert_next_probe_after(bench, 15 * NS_PER_S);
+    bench->target.retry_after_max_ns = UINT64_MAX; /* more than any clock can tell */
+    answer(bench, 503, UINT64_MAX);
+    assert_next_probe_after(bench, (UINT64_C(1) << 56) - 1);
 }
 
 static void retry_after_of_an_answer_that_is_no_failure_holds_the_next_opening(void **state)
