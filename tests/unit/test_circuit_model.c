@@ -21,12 +21,19 @@ struct model_probe {
     uint32_t holder, expected, tried, failed;
 };
 
+struct model_call {
+    uint64_t time;
+    bool failed, slow;
+};
+
 struct model {
     enum circuit_state state;
     uint32_t failures, step, successes;
     uint64_t deadline; /* of the pause */
     uint64_t not_before;
     unsigned int era;  /* grows when the circuit leaves open */
+    struct model_call calls[STEPS]; /* completed while closed, in this era */
+    unsigned int call_count;
     struct model_probe probes[CIRCUIT_LEASES];
     unsigned int probe_count;
     uint64_t counts[COUNTERS];
@@ -48,6 +55,7 @@ struct trial {
     struct held held[TICKETS];
     uint32_t holders[HOLDERS]; /* living ones */
     uint64_t now, random, seed;
+    uint64_t bucket; /* how wide the window's are */
     unsigned int step;
 };
 
@@ -205,23 +213,60 @@ static enum admission model_admit(struct trial *trial, const struct caller *call
         return ADMIT_REFUSED_OPEN;
     model_note(model, CIRCUIT_HALF_OPEN, REASON_PAUSE_OVER);
     model->era++;
+    model->call_count = 0;
     model_probe(trial, caller, ticket->token);
     return ADMIT_PROBE;
 }
 
-static enum settlement model_settle_call(struct trial *trial, const struct held *held, enum verdict verdict)
+/* The calls whose bucket began less than a window ago, or the last N. */
+static struct window_counts model_window(const struct trial *trial)
+{
+    const struct model *model = &trial->model;
+    const uint64_t window = trial->settings.window;
+    struct window_counts counts = {0};
+
+    for (unsigned int i = model->call_count; i-- > 0;) {
+        const struct model_call *call = &model->calls[i];
+        bool is_in = window >= WINDOW_CALLS ? counts.calls < window - WINDOW_CALLS
+                                            : call->time - call->time % trial->bucket + window > trial->now;
+
+        counts.calls += is_in;
+        counts.failed += is_in && call->failed;
+        counts.slow += is_in && call->slow;
+    }
+    return counts;
+}
+
+static void model_judge(struct trial *trial, const struct outcome *outcome)
+{
+    const struct settings *settings = &trial->settings;
+    struct window_counts counts = model_window(trial);
+    bool failed = outcome->verdict == VERDICT_FAILURE, enough = counts.calls >= settings->minimum_calls;
+
+    if (failed && settings->failure_threshold != 0 && trial->model.failures >= settings->failure_threshold)
+        model_open(trial, 0, trial->now, REASON_FAILURE_THRESHOLD);
+    else if (failed && settings->failure_rate_permille != 0 && enough &&
+             1000 * counts.failed >= settings->failure_rate_permille * counts.calls)
+        model_open(trial, 0, trial->now, REASON_FAILURE_RATE);
+    else if (outcome->slow && settings->slow_call_rate_permille != 0 && enough &&
+             1000 * counts.slow >= settings->slow_call_rate_permille * counts.calls)
+        model_open(trial, 0, trial->now, REASON_SLOW_CALL_RATE);
+}
+
+static enum settlement model_settle_call(struct trial *trial, const struct held *held, const struct outcome *outcome)
 {
     struct model *model = &trial->model;
 
     if (model->state != CIRCUIT_CLOSED || held->era != model->era)
         return SETTLED_LATE;
-    if (verdict == VERDICT_SUCCESS)
+    if (outcome->verdict == VERDICT_SUCCESS)
         model->failures = 0;
-    if (verdict == VERDICT_FAILURE) {
+    if (outcome->verdict == VERDICT_FAILURE)
         model->failures++;
-        if (trial->settings.failure_threshold != 0 && model->failures >= trial->settings.failure_threshold)
-            model_open(trial, 0, trial->now, REASON_FAILURE_THRESHOLD);
-    }
+    if (outcome->verdict == VERDICT_SUCCESS || outcome->verdict == VERDICT_FAILURE)
+        model->calls[model->call_count++] =
+            (struct model_call){trial->now, outcome->verdict == VERDICT_FAILURE, outcome->slow};
+    model_judge(trial, outcome);
     return SETTLED_COUNTED;
 }
 
@@ -294,6 +339,12 @@ static void compare_view(struct trial *trial)
     uint64_t left = model->state == CIRCUIT_OPEN && trial->now < model->deadline ? model->deadline - trial->now : 0;
     check(trial, view.retry_in_ns == left);
     check(trial, view.probe_due == (model->state == CIRCUIT_OPEN && left == 0));
+    struct window_counts counts = {0};
+    if (model->state == CIRCUIT_CLOSED && trial->settings.failure_rate_permille != 0)
+        counts = model_window(trial);
+    check(trial, view.window.calls == counts.calls);
+    check(trial, view.window.failed == counts.failed);
+    check(trial, view.window.slow == counts.slow);
     for (unsigned int counter = 0; counter < COUNTERS; counter++)
         check(trial, counters_sum(&trial->circuit->counters, counter) == model->counts[counter]);
 }
@@ -346,6 +397,8 @@ static void step_settle(struct trial *trial)
     if (!held->used)
         return;
     struct outcome outcome = {.verdict = verdicts[draw(trial, sizeof verdicts / sizeof *verdicts)]};
+    if (outcome.verdict == VERDICT_SUCCESS)
+        outcome.slow = trial->settings.slow_call_ns != 0 && draw(trial, 3) == 0;
     if (outcome.verdict == VERDICT_FAILURE)
         outcome.kind = (enum failure_kind)(1 + draw(trial, FAILURE_KINDS - 1));
     if (outcome.kind == FAILURE_HTTP)
@@ -364,7 +417,7 @@ static void step_settle(struct trial *trial)
     enum settlement real = circuit_settle(trial->circuit, &trial->settings, &caller, &held->ticket, outcome, trial->now,
                                           &trial->real);
     enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, &held->ticket, outcome)
-                                                       : model_settle_call(trial, held, outcome.verdict);
+                                                       : model_settle_call(trial, held, &outcome);
     check(trial, real == expected);
     held->used = false;
     if (expected == SETTLED_LATE) {
@@ -372,6 +425,7 @@ static void step_settle(struct trial *trial)
         return;
     }
     model->counts[sums[outcome.verdict]]++;
+    model->counts[COUNT_SLOW] += outcome.slow;
     if (outcome.verdict == VERDICT_FAILURE)
         model->counts[COUNT_FAILURE_KIND + outcome.kind]++;
     if (outcome.kind == FAILURE_HTTP)
@@ -402,6 +456,25 @@ static void step_death(struct trial *trial)
     trial->holders[draw(trial, HOLDERS)] = next_holder++;
 }
 
+/* A third of the trials has none. The failure rate is on wherever the slow-call rate is. */
+static void draw_rates(struct trial *trial)
+{
+    struct settings *settings = &trial->settings;
+    uint64_t kind = draw(trial, 3);
+
+    if (kind == 0)
+        return;
+    settings->window = kind == 1 ? 17000000 + draw(trial, 100000000) : WINDOW_CALLS + 1 + draw(trial, 40);
+    for (trial->bucket = 1; 32 * trial->bucket <= settings->window && kind == 1;)
+        trial->bucket *= 2;
+    settings->minimum_calls = 1 + (uint32_t)draw(trial, 8);
+    settings->failure_rate_permille = 300 + (uint32_t)draw(trial, 701);
+    if (draw(trial, 2) == 0) {
+        settings->slow_call_ns = 1;
+        settings->slow_call_rate_permille = (uint32_t)draw(trial, 600);
+    }
+}
+
 static void run_trial(struct circuit *circuit, uint64_t seed)
 {
     struct trial trial = {.circuit = circuit, .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1, .seed = seed};
@@ -418,6 +491,8 @@ static void run_trial(struct circuit *circuit, uint64_t seed)
         .reset_timeout_max_ns = 4000000,
         .probe_timeout_ns = 400000 + draw(&trial, 1000000),
     };
+    trial.bucket = 1;
+    draw_rates(&trial);
     for (uint32_t i = 0; i < HOLDERS; i++)
         trial.holders[i] = i + 1;
 
