@@ -28,7 +28,8 @@ struct stage {
     struct settings settings;
     struct ticket ticket;
     uint64_t now_ns;
-    uint32_t dead; /* a third process, whose lease stands */
+    uint64_t counted, failed; /* calls that are in the window already */
+    uint32_t dead;            /* a third process, whose lease stands */
     bool child_lives;
 };
 
@@ -134,6 +135,26 @@ static void go_on_after_its_death(struct stage *stage)
     take_every_permit(stage);
 }
 
+/* The child's outcome is in the window whole or not at all, and everybody counts on. */
+static void count_on(struct stage *stage)
+{
+    struct circuit_view view;
+    struct ticket ticket;
+
+    circuit_observe(&stage->copy, &stage->settings, stage->now_ns, &view);
+    uint64_t calls = view.window.calls;
+    if (view.state != CIRCUIT_CLOSED) /* it has opened */
+        return;
+    assert_in_range(calls, stage->counted, stage->counted + 1);
+    assert_int_equal(view.window.failed, stage->failed > 0 ? stage->failed + calls - stage->counted : 0);
+    for (uint64_t i = 1; i <= 40; i++) {
+        assert_int_equal(admit(stage, &stage->copy, OTHER, ADDRESS_NONE, &ticket), ADMIT_PASS);
+        assert_int_equal(settle(stage, &stage->copy, OTHER, &ticket, breaker_success), SETTLED_COUNTED);
+        circuit_observe(&stage->copy, &stage->settings, stage->now_ns, &view);
+        assert_int_equal(view.window.calls, calls + i);
+    }
+}
+
 /* The child lives but never comes back: its lease runs out, and the pause after it. */
 static void go_on_without_it(struct stage *stage)
 {
@@ -213,6 +234,8 @@ static void kill_everywhere(struct stage *stage, void (*act)(struct stage *stage
         changed++;
         check_copy(stage, go_on_after_its_death);
         check_copy(stage, go_on_without_it);
+        if (stage->settings.window != 0)
+            check_copy(stage, count_on);
     }
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -259,6 +282,14 @@ static void act_failure(struct stage *stage)
 static void act_neutral(struct stage *stage)
 {
     settle(stage, &stage->circuit, CHILD, &stage->ticket, breaker_neutral);
+}
+
+/* With a rate that nothing here reaches, so that the threshold opens as before. */
+static void use_window(struct stage *stage, uint64_t window)
+{
+    stage->settings.window = window;
+    stage->settings.minimum_calls = 1000000;
+    stage->settings.failure_rate_permille = 1000;
 }
 
 /* --- the tests --- */
@@ -339,6 +370,58 @@ static void killed_while_it_reopens_for_a_lost_probe_and_probes_itself(void **st
     kill_everywhere(stage, act_admit, 10);
 }
 
+/* The first outcome of its generation, and one that finds a bucket of another time, and one that counts up. */
+static void killed_while_its_success_enters_a_duration(void **state)
+{
+    struct stage *stage = *state;
+
+    use_window(stage, 30 * SECOND);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(admit(stage, &stage->circuit, CHILD, ADDRESS_NONE, &stage->ticket), ADMIT_PASS);
+        kill_everywhere(stage, act_success, round == 0 ? 3 : 2);
+        stage->counted++;
+    }
+    stage->now_ns += 30 * SECOND;
+    stage->counted = 0;
+    assert_int_equal(admit(stage, &stage->circuit, CHILD, ADDRESS_NONE, &stage->ticket), ADMIT_PASS);
+    kill_everywhere(stage, act_success, 2);
+}
+
+/* The first one of the generation, and then so many that a chunk is full and the next one is begun. */
+static void killed_while_its_success_enters_n_calls(void **state)
+{
+    struct stage *stage = *state;
+
+    use_window(stage, WINDOW_CALLS | WINDOW_CALLS_MAX);
+    stage->circuit.serial = 5;
+    circuit_reset(&stage->circuit);
+    for (int call = 0; call < 18; call++) {
+        assert_int_equal(admit(stage, &stage->circuit, CHILD, ADDRESS_NONE, &stage->ticket), ADMIT_PASS);
+        kill_everywhere(stage, act_success, call == 0 || call == 16 ? 3 : 2);
+        stage->counted++;
+    }
+}
+
+static void killed_while_its_failure_opens_by_the_rate(void **state)
+{
+    struct stage *stage = *state;
+    struct circuit_view view;
+
+    use_window(stage, 30 * SECOND);
+    stage->settings.minimum_calls = 5;
+    stage->settings.failure_rate_permille = 600;
+    for (int call = 0; call < 4; call++) {
+        assert_int_equal(admit(stage, &stage->circuit, OTHER, ADDRESS_NONE, &stage->ticket), ADMIT_PASS);
+        settle(stage, &stage->circuit, OTHER, &stage->ticket, call % 2 == 0 ? breaker_failure : breaker_success);
+    }
+    stage->counted = 4;
+    stage->failed = 2;
+    assert_int_equal(admit(stage, &stage->circuit, CHILD, ADDRESS_NONE, &stage->ticket), ADMIT_PASS);
+    kill_everywhere(stage, act_failure, 5);
+    circuit_observe(&stage->circuit, &stage->settings, stage->now_ns, &view);
+    assert_int_equal(view.state, CIRCUIT_OPEN);
+}
+
 #define stage_test(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -352,6 +435,9 @@ int main(void)
         stage_test(killed_while_it_gives_a_permit_back),
         stage_test(killed_while_it_frees_a_dead_process_s_lease_and_probes_itself),
         stage_test(killed_while_it_reopens_for_a_lost_probe_and_probes_itself),
+        stage_test(killed_while_its_success_enters_a_duration),
+        stage_test(killed_while_its_success_enters_n_calls),
+        stage_test(killed_while_its_failure_opens_by_the_rate),
     };
 
     return cmocka_run_group_tests_name("a process killed at any instruction", tests, NULL, NULL);
