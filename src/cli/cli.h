@@ -26,6 +26,9 @@ int command_run(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_events(int argc, char **argv);
+int command_open(int argc, char **argv);
+int command_close(int argc, char **argv);
+int command_auto(int argc, char **argv);
 
 enum {
     EXIT_USAGE = 2,            /* unknown options, missing arguments */

@@ -18,6 +18,9 @@ static const struct command commands[] = {
     {"run", command_run, "start a program under a policy"},
     {"check", command_check, "validate a policy file, and say which target takes a destination"},
     {"status", command_status, "show the circuits and who is attached"},
+    {"open", command_open, "force a circuit open: calls to it fail at once"},
+    {"close", command_close, "force a circuit closed: no call is refused"},
+    {"auto", command_auto, "give a forced circuit back to its own rules"},
     {"events", command_events, "show the journal: failures, openings, probes, closings"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "cli/rows.h"
+#include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
@@ -61,6 +62,9 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     for (unsigned int i = 0; i < COUNTERS; i++)
         row->counts[i] = counters_sum(&circuit->counters, i);
     row->in_flight = calls_in_flight(segment, index);
+    row->forced = force_get(segment, index);
+    if (row->target != NULL && row->target->max_connections != 0)
+        row->connections = bulkhead_count(segment, index);
     row->has_failure = circuits_last_failure(segment, index, &row->last_failure);
     row->has_transition = circuits_last_transition(segment, index, &row->last_transition);
 }
@@ -201,19 +205,28 @@ void rows_free(struct rows *rows)
 
 /* --- what a row says ---------------------------------------------------------------------------------------------- */
 
+enum target_mode row_mode(const struct row *row)
+{
+    static const struct target unknown = {.mode = MODE_ENFORCE};
+    return force_mode(row->forced, row->target != NULL ? row->target : &unknown);
+}
+
 enum circuit_state row_state(const struct row *row)
 {
-    if (row->target != NULL && row->target->mode == MODE_OPEN)
+    switch (row_mode(row)) {
+    case MODE_OPEN:
         return CIRCUIT_OPEN;
-    if (row->target != NULL && (row->target->mode == MODE_CLOSED || row->target->mode == MODE_OFF))
+    case MODE_CLOSED:
+    case MODE_OFF:
         return CIRCUIT_CLOSED;
-    return row->view.state;
+    default:
+        return row->view.state;
+    }
 }
 
 bool row_probe_due(const struct row *row)
 {
-    return row_state(row) == CIRCUIT_OPEN && row->view.state == CIRCUIT_OPEN && row->view.probe_due &&
-           !(row->target != NULL && row->target->mode == MODE_OPEN);
+    return row_mode(row) != MODE_OPEN && row_state(row) == CIRCUIT_OPEN && row->view.probe_due;
 }
 
 bool row_has_rates(const struct row *row)
@@ -229,7 +242,7 @@ uint64_t rate_permille(uint64_t part, uint64_t calls)
 
 bool row_retry_in_ms(const struct row *row, uint64_t *ms)
 {
-    if (row_state(row) != CIRCUIT_OPEN || (row->target != NULL && row->target->mode == MODE_OPEN))
+    if (row_state(row) != CIRCUIT_OPEN || row_mode(row) == MODE_OPEN)
         return false;
     *ms = row->view.probe_due ? 0 : (row->view.retry_in_ns + NS_PER_MS - 1) / NS_PER_MS;
     return true;

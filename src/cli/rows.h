@@ -14,6 +14,7 @@
 #include "cli/select.h"
 #include "policy/policy.h"
 #include "segment/event.h"
+#include "segment/force.h"
 
 struct row {
     char target_name[TARGET_NAME_MAX];
@@ -23,6 +24,8 @@ struct row {
     struct circuit_view view;
     uint64_t counts[COUNTERS];
     uint32_t in_flight;
+    enum forced forced;                /* an operator's word */
+    uint32_t connections;              /* that have a share of max_connections */
     bool has_failure, has_transition;
     struct event last_failure, last_transition;
 };
@@ -39,7 +42,9 @@ struct rows {
 void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns);
 void rows_free(struct rows *rows);
 
-/* The state that the next call meets: the target's mode can override the circuit's own. */
+/* How its calls are handled: an operator's word goes before the target's mode. */
+enum target_mode row_mode(const struct row *row);
+/* The state that the next call meets: the mode can override the circuit's own. */
 enum circuit_state row_state(const struct row *row);
 bool row_probe_due(const struct row *row);
 /* Whether rates are judged now: the circuit is closed, and the policy is known and has one on. */

@@ -28,10 +28,12 @@ static const char help[] =
     "      --version      the version\n"
     "\n"
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
-    "             open, probe due: the pause is over, the next call is the probe\n"
+    "             open, probe due: the pause is over, the next call is the probe;\n"
+    "             (forced): by sockfuse open or close, until sockfuse auto\n"
     "  FAILURES   in a row, of how many open the circuit\n"
     "  RATE       failures in percent of the calls in the window, when these are enough to be judged\n"
     "  RETRY IN   until the next probe\n"
+    "  CONNECTIONS  of all processes, of how many there may be (max_connections)\n"
     "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
     "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
     "\n"
@@ -42,8 +44,8 @@ static const char help[] =
 
 static const struct column circuit_columns[] = {
     {"TARGET", false}, {"DESTINATION", false}, {"STATE", false},   {"FAILURES", true}, {"RATE", true},
-    {"RETRY IN", true},  {"IN FLIGHT", true},  {"CALLS", true},    {"FAILED", true},   {"NEUTRAL", true},
-    {"LATE", true},      {"REFUSED", true},    {"LAST FAILURE", false},
+    {"RETRY IN", true},  {"IN FLIGHT", true},  {"CONNECTIONS", true}, {"CALLS", true}, {"FAILED", true},
+    {"NEUTRAL", true},   {"LATE", true},       {"REFUSED", true},  {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 static const struct column process_columns[] = {{"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"", false}};
@@ -63,6 +65,8 @@ static void add_state(struct table *table, const struct row *row)
     const char *name = circuit_state_name(state);
     if (mode == MODE_OFF)
         table_add(table, DIM, "off");
+    else if (row->forced != FORCED_NONE)
+        table_addf(table, colours[state], "%s (forced)", name);
     else if (is_hidden(row))
         table_add(table, DIM, "kept by each process");
     else if (row->destination[0] == '\0')
@@ -95,7 +99,7 @@ static void add_failures(struct table *table, const struct row *row)
     }
     if (row->target == NULL)
         table_addf(table, PLAIN, "%" PRIu32 "/?", failures);
-    else if (row->target->breaker.failure_threshold == 0 || row->target->mode == MODE_CLOSED)
+    else if (row->target->breaker.failure_threshold == 0 || row_mode(row) == MODE_CLOSED)
         table_addf(table, PLAIN, "%" PRIu32, failures);
     else
         table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, failures, row->target->breaker.failure_threshold);
@@ -151,6 +155,10 @@ static void add_circuit(struct table *table, const struct row *row, bool name_ta
     bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
     table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
     table_addf(table, PLAIN, "%" PRIu32, row->in_flight);
+    if (row->target != NULL && row->target->max_connections != 0)
+        table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, row->connections, row->target->max_connections);
+    else
+        table_add(table, PLAIN, "");
     table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_ADMITTED]);
     table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_FAILED]);
     add_count(table, row->counts[COUNT_NEUTRAL]);

@@ -38,6 +38,14 @@ static void write_counters(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
+static void write_refusals(struct json *json, const struct row *row)
+{
+    json_open(json, "refused_by", '{');
+    for (unsigned int by = ADMIT_REFUSED_OPEN; by < ADMISSIONS; by++)
+        json_unsigned(json, admission_name(by), row->counts[counter_of_refusal((enum admission)by)]);
+    json_close(json, '}');
+}
+
 static void write_kinds(struct json *json, const struct row *row)
 {
     char label[FAILURE_LABEL_MAX];
@@ -114,6 +122,7 @@ static void write_circuit(struct json *json, const struct row *row)
     json_string(json, "destination", row->destination);
     json_string(json, "state", circuit_state_name(row_state(row)));
     json_bool(json, "probe_due", row_probe_due(row));
+    json_string(json, "forced", forced_name(row->forced));
     json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
     json_string(json, "scope", row->target == NULL ? NULL : row->target->scope == SCOPE_PROCESS ? "process" : "host");
     json_unsigned(json, "consecutive_failures", row->view.failures);
@@ -126,8 +135,16 @@ static void write_circuit(struct json *json, const struct row *row)
     else
         json_null(json, "retry_in_ms");
     json_unsigned(json, "in_flight", row->in_flight);
+    if (row->target != NULL && row->target->max_connections != 0) {
+        json_unsigned(json, "connections", row->connections);
+        json_unsigned(json, "max_connections", row->target->max_connections);
+    } else {
+        json_null(json, "connections");
+        json_null(json, "max_connections");
+    }
     write_window(json, row);
     write_counters(json, row);
+    write_refusals(json, row);
     write_kinds(json, row);
     write_last_failure(json, row);
     json_close(json, '}');

@@ -50,8 +50,8 @@ static enum circuit_state state_met(const struct circuit *circuit, enum forced f
     return view.state;
 }
 
-enum forced force_set(const struct guard *guard, uint32_t circuit, enum forced forced, enum target_mode mode,
-                      uint64_t now_ns)
+enum forced force_set(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+                      enum target_mode mode, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct transitions transitions;
@@ -65,7 +65,7 @@ enum forced force_set(const struct guard *guard, uint32_t circuit, enum forced f
         circuit_close(&entry->circuit, now_ns, &transitions);
         report_transitions(guard, circuit, &transitions, false, now_ns);
     }
-    report_forced(guard, circuit, forced, from, state_met(&entry->circuit, forced, mode, now_ns), now_ns);
+    report_forced(guard, user, circuit, forced, from, state_met(&entry->circuit, forced, mode, now_ns), now_ns);
     return former;
 }
 

@@ -2,8 +2,7 @@
  * force.h - an operator's word over a live circuit: open, closed, or as the circuit says.
  *
  * The word stands in the circuit's entry, so that every process obeys it with its next call. A forced circuit keeps its
- * place in the table. force_set is for the command line; what a guard asks is force_get. Async-signal-safe, but for
- * force_set's caller, who has to know the user's name.
+ * place in the table. force_set is for the command line; what a guard asks is force_get. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_FORCE_H
 #define SOCKFUSE_SEGMENT_FORCE_H
@@ -23,12 +22,12 @@ enum forced force_get(const struct segment *segment, uint32_t circuit);
 enum target_mode force_mode(enum forced forced, const struct target *target);
 
 /*
- * Sets the word and writes it into the journal: `guard` is who does it, its program the user's name. FORCED_CLOSED also
+ * Sets the word and writes it into the journal: `guard` is the command that does it, for `user`. FORCED_CLOSED also
  * closes the circuit, without a failure. `mode` is the target's, for what the journal says of the state before and
  * after. Returns the former word.
  */
-enum forced force_set(const struct guard *guard, uint32_t circuit, enum forced forced, enum target_mode mode,
-                      uint64_t now_ns);
+enum forced force_set(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+                      enum target_mode mode, uint64_t now_ns);
 
 /* "open", "closed"; NULL: not forced. */
 const char *forced_name(unsigned int forced);

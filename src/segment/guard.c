@@ -159,7 +159,7 @@ static uint32_t claim_record(struct guard *guard, const struct attempt *attempt,
     return call;
 }
 
-/* Whether the connection may be one more; its record then bears its share. Mode `closed` counts it and never refuses. */
+/* Whether the connection may be one more; its record then bears its share. Mode `closed` never refuses. */
 static bool has_room(const struct guard *guard, const struct attempt *attempt, const struct handling *handling,
                      uint32_t call)
 {

@@ -176,13 +176,14 @@ void report_crowd_over(struct circuit_entry *entry)
     atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_BULKHEAD), memory_order_relaxed);
 }
 
-void report_forced(const struct guard *guard, uint32_t circuit, enum forced forced, enum circuit_state from,
-                   enum circuit_state to, uint64_t now_ns)
+void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+                   enum circuit_state from, enum circuit_state to, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
 
     start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    copy_text(event.program, user, sizeof event.program);
     event.from = (uint8_t)from;
     event.to = (uint8_t)to;
     event.reason = REASON_FORCED;

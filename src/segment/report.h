@@ -46,8 +46,8 @@ void report_refusal(const struct guard *guard, uint32_t circuit, enum admission 
 struct circuit_entry;
 void report_crowd_over(struct circuit_entry *entry);
 
-/* An operator forced a circuit, or gave it back: journal. `guard` has the user's name for its program. */
-void report_forced(const struct guard *guard, uint32_t circuit, enum forced forced, enum circuit_state from,
-                   enum circuit_state to, uint64_t now_ns);
+/* An operator forced a circuit, or gave it back: journal. */
+void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+                   enum circuit_state from, enum circuit_state to, uint64_t now_ns);
 
 #endif

@@ -11,15 +11,15 @@
 #include "segment/force.h"
 #include "segment/layout.h"
 
-/* The command: another process than the bench's guard, with the user's name for a program. */
+/* The command: another process than the bench's guard. */
 static enum forced say(struct guard_bench *bench, enum forced forced)
 {
     static struct guard command;
 
     command.segment = &bench->segment;
     command.pid = 4711;
-    snprintf(command.program, sizeof command.program, "alice");
-    return force_set(&command, bench->circuit, forced, bench->target.mode, bench->now_ns);
+    snprintf(command.program, sizeof command.program, "sockfuse");
+    return force_set(&command, "alice", bench->circuit, forced, bench->target.mode, bench->now_ns);
 }
 
 static void assert_refused(struct guard_bench *bench, enum admission reason)
@@ -75,6 +75,7 @@ static void forced_closed_closes_an_open_circuit_and_refuses_nothing(void **stat
     assert_int_equal(bench_events(bench, EVENT_CLOSE, &event), 1);
     assert_int_equal(event.reason, REASON_FORCED);
     assert_int_equal(event.from, CIRCUIT_OPEN);
+    assert_string_equal(event.program, "sockfuse");
     for (unsigned int i = 0; i < 20; i++)
         bench_fail(bench);
     assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);

@@ -1,0 +1,50 @@
+/*
+ * destination.c - reading a destination.
+ *
+ * See destination.h. A destination is a pattern that takes one thing only.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/destination.h"
+#include "policy/pattern.h"
+
+/* False: more than one endpoint or host. */
+static bool take_pattern(struct destination *destination, const struct pattern *pattern)
+{
+    const struct endpoint *network = &pattern->network;
+    if (pattern->port_first != pattern->port_last)
+        return false;
+    destination->endpoint = *network;
+    destination->endpoint.port = pattern->port_first;
+    if (pattern->kind == PATTERN_HOST) {
+        destination->name = copy_text(pattern->host);
+        snprintf(destination->text, sizeof destination->text, "%.254s:%u", pattern->host, pattern->port_first);
+        return true;
+    }
+    return pattern->kind == PATTERN_NETWORK && network->family != ENDPOINT_NONE &&
+           pattern->prefix == (network->family == ENDPOINT_IPV4 ? 32 : 128) &&
+           endpoint_format(&destination->endpoint, destination->text, sizeof destination->text) > 0;
+}
+
+bool destination_read(struct destination *destination, const char *text, char why[DESTINATION_WHY_MAX])
+{
+    struct pattern pattern;
+    *destination = (struct destination){.name = NULL};
+    if (endpoint_parse(&destination->endpoint, text))
+        return endpoint_format(&destination->endpoint, destination->text, sizeof destination->text) > 0;
+    if (!pattern_parse(&pattern, text, why, DESTINATION_WHY_MAX))
+        return false;
+    bool is_one = take_pattern(destination, &pattern);
+    if (!is_one)
+        snprintf(why, DESTINATION_WHY_MAX, "it is more than one destination");
+    pattern_release(&pattern);
+    return is_one;
+}
+
+void destination_free(struct destination *destination)
+{
+    free(destination->name);
+    destination->name = NULL;
+}
