@@ -11,7 +11,7 @@ from fixtures import ParallelSuite  # noqa: E402
 from matrix.cells import OPEN, Cells, cells  # noqa: E402
 from matrix.exceptions import CANNOT  # noqa: E402
 from matrix.programs import PROGRAMS  # noqa: E402
-from matrix.scenarios import SCENARIOS  # noqa: E402
+from matrix.scenarios import KEPT, SCENARIOS, TLS_KEPT  # noqa: E402
 
 load_tests = ParallelSuite.load(6)
 
@@ -31,6 +31,8 @@ def add_tests():
                 self.run_open(entry)
         else:
             shown = f"shows_{scenario.kind.replace('-', '_')}" if scenario.kind else "shows_no_failure"
+            if scenario in (KEPT, TLS_KEPT):
+                shown = "fails_and_sends_nothing"
             if (entry.name, scenario.name) in CANNOT:
                 shown = "is_beyond_sight_and_shows_no_failure"
             name = f"test_{entry.name}_with_{scenario.name}_{shown}"

@@ -4,14 +4,15 @@ to the byte, but for the times that some programs print; then the circuit must s
 import os
 import re
 import socket
+import threading
 import unittest
 
-from fixtures import (BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http, end_in_handshake,
+from fixtures import (ANSWER, BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http, end_in_handshake,
                       eventually, flapping, forward_to, over_tls, reset_after_request, reset_in_handshake, stay_silent)
 
 from .exceptions import AT_ONCE, CANNOT, ENDS_WELL, LEFT_OUT, TLS_INSIDE
 from .programs import DAEMONS, NONE, PROGRAMS, UNIX
-from .scenarios import SCENARIOS, answer_git
+from .scenarios import BRANCHES, KEPT, SCENARIOS, TLS_KEPT, answer_after, answer_git
 
 PATIENT = 40
 ENOUGH = 20
@@ -84,7 +85,9 @@ class Cells(unittest.TestCase):
     # closed circuits
 
     def run_cell(self, entry, scenario):
-        if entry.timeout is None and scenario.waits or scenario.name in entry.hangs:
+        if scenario in (KEPT, TLS_KEPT):
+            self.run_kept(entry, scenario)
+        elif entry.timeout is None and scenario.waits or scenario.name in entry.hangs:
             self.run_hanging(entry, scenario)
         else:
             self.run_to_the_end(entry, scenario)
@@ -181,6 +184,35 @@ class Cells(unittest.TestCase):
             process.wait()
         self.assertEqual(sandbox.failures(server), {scenario.kind: 1}, "a killed program's call is charged once at most")
 
+    # kept connections
+
+    def run_kept(self, entry, scenario):
+        """While the program waits for its first answer, another one opens the circuit; then it makes its second request."""
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+        first = answer_after(gate, BRANCHES if entry.protocol == "git" else ANSWER)
+        first = over_tls(first) if scenario.tls else first
+        server = self.start(Server(flapping(first, reset_after_request, stay_silent), secure=scenario.tls))
+        sandbox = Sandbox(self)
+        sandbox.guard(server, failure_threshold=1, reset_timeout="60s")
+        program = sandbox.popen(entry.command(server, ENOUGH, 2), RUN, self.environment(entry, server))
+        self.assertTrue(eventually(lambda: server.requests == 1, 30))
+        sandbox.run(["curl", "-sS", server.url.replace("https:", "http:")])
+        self.assertEqual((sandbox.circuit(server)["state"], server.requests), ("open", 2))
+        gate.set()
+        status = program.wait(30)
+        counters = sandbox.counters(server)
+        self.assertEqual(counters["failed"], 1, "what was refused is no failure")
+        self.assertEqual(server.connections, 2, counters)
+        if (entry.name, scenario.name) in CANNOT:
+            self.assertEqual((status, server.requests, counters["refused"]), (0, 3, 0), counters)
+            return
+        self.assertGreaterEqual(status, 0, "no SIGPIPE")
+        if (entry.name, scenario.name) not in ENDS_WELL:
+            self.assertGreater(status, 0, "it fails in its own way")
+        self.assertEqual(server.requests, 2, "the server must see nothing")
+        self.assertGreaterEqual(counters["refused"], 1)
+
     # open circuits
 
     def run_open(self, entry):
@@ -246,7 +278,7 @@ def applies(entry, scenario):
     if entry.protocol == "killed":
         return (entry.name, scenario.name) in CANNOT
     if scenario.tls:
-        return entry.tls != NONE
+        return entry.tls != NONE and (entry.again or not scenario.again)
     if entry.only_tls:
         return scenario.name in ("refused", "black_hole", "reset_at_accept")
     if scenario.only_http and entry.protocol not in ("http", "git"):

@@ -22,6 +22,8 @@ ENDS_WELL = {(name, scenario): NO_ERROR for name in ("nc", "nc_unix")
              for scenario in ("silent", "end", "reset", "half", "half_503")}
 ENDS_WELL.update({place: NO_ERROR for place in (("gnutls_cli", "tls_end"), ("php_stream", "half"),
                                                 ("php_stream", "tls_half"))})
+ENDS_WELL.update({("git", scenario): "its second request asks for HEAD, which need not be there"
+                  for scenario in ("kept_refused", "tls_kept_refused")})
 
 # What these say of a refusal that connect itself returns (ours, or one on AF_UNIX). The peer's comes later over TCP
 # and without blocking, by SO_ERROR, and then they say which address it was, or less.

@@ -49,6 +49,20 @@ def answer_git(server, sock, number):
         sock.sendall(http_answer(body=body))
 
 
+def answer_after(gate, body):
+    """Answers the first request when the gate is open, and each later one at once."""
+    def behaviour(server, sock, number):
+        del number
+        rest = b""
+        while True:
+            head, rest = read_head(server, sock, rest)
+            if head is None:
+                return
+            gate.wait(60)
+            sock.sendall(http_answer(body=body))
+    return behaviour
+
+
 SCENARIOS = [
     Scenario("healthy", None, answer_http),
     Scenario("refused", "refused"),
@@ -74,4 +88,7 @@ SCENARIOS = [
     Scenario("tls_503", "http-503", over_tls(answer_status("503 Service Unavailable")), tls=True),
     Scenario("tls_half", None, over_tls(answer_half(HALF)), tls=True, waits=True),
 ]
-AFTER_THE_HANDSHAKE = ("tls_silent", "tls_reset", "tls_end", "tls_503")
+# A kept connection whose circuit another process opens meanwhile: its next request is refused, and nothing is sent.
+KEPT, TLS_KEPT = Scenario("kept_refused", None, again=True), Scenario("tls_kept_refused", None, tls=True, again=True)
+SCENARIOS += [KEPT, TLS_KEPT]
+AFTER_THE_HANDSHAKE = ("tls_kept_refused", "tls_silent", "tls_reset", "tls_end", "tls_503")
