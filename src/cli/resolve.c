@@ -55,6 +55,8 @@ static void collect(struct lookups *lookups, const struct policy *policy, const 
             if (target->patterns[j].kind == PATTERN_HOST)
                 add(lookups, target->patterns[j].host, hints);
         }
+        if (target->fallback.host[0] != '\0')
+            add(lookups, target->fallback.host, hints);
     }
 }
 
@@ -109,8 +111,7 @@ char *resolve_names(const struct policy *policy)
 {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct lookups lookups = {.count = 0};
-    if (policy->has_host_patterns)
-        collect(&lookups, policy, &hints);
+    collect(&lookups, policy, &hints);
     if (lookups.count == 0 || getaddrinfo_a(GAI_NOWAIT, lookups.at, lookups.count, NULL) != 0)
         return NULL;
     wait_for_all(&lookups);

@@ -9,8 +9,10 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -277,6 +279,20 @@ static bool is_switched_off(void)
     return value != NULL && strcasecmp(value, "off") == 0;
 }
 
+/* A name for this run, by which its processes number their attempts in a rehearsal; one that is set already is gone on with. */
+static void name_run(void)
+{
+    uint64_t name = 0;
+    const char *present = getenv("SOCKFUSE_RUN");
+    if (present != NULL && present[0] != '\0')
+        return;
+    if (getrandom(&name, sizeof name, GRND_NONBLOCK) != (ssize_t)sizeof name)
+        name = (uint64_t)getpid() << 32 ^ clock_wall_ns();
+    char *text = format_text("%016" PRIx64, name);
+    set_variable("SOCKFUSE_RUN", text);
+    free(text);
+}
+
 /* Tells what the library will read: see the table of variables in the manual. */
 static void set_environment(const struct request *request, const struct policy *policy, const char *preload)
 {
@@ -287,6 +303,7 @@ static void set_environment(const struct request *request, const struct policy *
     set_variable("SOCKFUSE_TARGETS", patterns);
     set_variable("SOCKFUSE_OPTIONS", options);
     set_variable("SOCKFUSE_NAMES", names);
+    name_run();
     free(patterns);
     free(options);
     free(names);

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "preload/held.h"
@@ -11,6 +12,7 @@
 #include "preload/lineage.h"
 #include "preload/names.h"
 #include "preload/real.h"
+#include "preload/rehearsal.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
 #include "segment/circuits.h"
@@ -107,6 +109,7 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     if (!connection) /* an ancestor's attempt, or one whose record has moved on */
         return life_of_anybody(entry) != NULL;
     if (length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC) {
+        rehearsal_over(connection, fd);
         connection_closing(fd); /* dissolves the association: the socket is fresh again */
         descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
         return true;
@@ -119,20 +122,78 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
         *passage = PASSAGE_GUARDED;
         return true;
     }
+    rehearsal_over(connection, fd);
     connection_closing(fd); /* the former attempt failed: this is a new one on the same socket */
     descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
     ticket->after_failure = true;
     return false;
 }
 
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket)
+/* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
+static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket)
+{
+    descriptor former;
+    ticket->fallback = true;
+    if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
+        return PASSAGE_ELSEWHERE;
+    descriptor_set(fd, DESCRIPTOR_STREAM, &former); /* dissolves the association */
+    return PASSAGE_FREE;
+}
+
+/* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
+static void note_elsewhere(int fd, int result, int error)
+{
+    descriptor former;
+    bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
+    if (!descriptor_connection(descriptor_get(fd)))
+        descriptor_set(fd, stays ? DESCRIPTOR_ELSEWHERE : DESCRIPTOR_STREAM, &former);
+}
+
+/* A refused attempt goes to the fallback instead, if there is one for its socket. */
+static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, bool sends,
+                           struct attempt_ticket *ticket)
+{
+    const struct target *target = attempt->target;
+    ticket->error = target->on_open;
+    if (sends || (target->fallback.host[0] == '\0' && target->fallback.at[0].family == ENDPOINT_NONE) ||
+        !elsewhere_fallback(&ticket->elsewhere, fd, &target->fallback))
+        return PASSAGE_REFUSED;
+    struct circuit *circuit = circuits_at(&station->segment, attempt->circuit);
+    if (circuit)
+        counters_add(&circuit->counters, attempt->shard, COUNT_FALLBACK);
+    ticket->fallback = true;
+    return PASSAGE_DIVERTED;
+}
+
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends, int *result)
+{
+    struct connection *connection = life_of(ticket->entry);
+    if (!ticket->delay_ns || !connection) {
+        *result = real.connect(ticket->fd, &ticket->elsewhere.address.any, ticket->elsewhere.length);
+        return true;
+    }
+    if (!sends) {
+        *result = rehearsal_connect_late(connection, ticket->fd, address, length, ticket->delay_ns);
+        return true;
+    }
+    *result = -1;
+    if (rehearsal_wait(connection, ticket->delay_ns))
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends, struct attempt_ticket *ticket)
 {
     struct destination destination;
     enum passage passage;
-    *ticket = (struct attempt_ticket){.fd = fd};
+    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
+    ticket->fd = fd;
     descriptor entry = descriptor_get(fd);
     if (!guest_ready() || fd < 0 || !address || entry == DESCRIPTOR_OTHER)
         return PASSAGE_FREE;
+    if (entry == DESCRIPTOR_ELSEWHERE)
+        return further_elsewhere(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
     if (!find_destination(address, length, &destination))
@@ -158,10 +219,8 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     held_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
-    if (admission_refuses(admission)) {
-        ticket->error = target->on_open;
-        return PASSAGE_REFUSED;
-    }
+    if (admission_refuses(admission))
+        return refuse(fd, &attempt, station, sends, ticket);
     guest_check_station(station, real_ns);
     if (call == CALL_NONE)
         return PASSAGE_FREE;
@@ -169,6 +228,8 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         guard_forget(&station->guard, call, target, attempt.shard, now_ns);
         return PASSAGE_FREE;
     }
+    if (target->fault_count)
+        return rehearsal_begin(life_of(ticket->entry), fd, &attempt, address, ticket);
     return PASSAGE_GUARDED;
 }
 
@@ -225,6 +286,10 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
 
 int connection_returned(const struct attempt_ticket *ticket, int result, int error)
 {
+    if (ticket->fallback) {
+        note_elsewhere(ticket->fd, result, error);
+        return error;
+    }
     note_result(ticket, result, error);
     limit_lift(&ticket->limit, ticket->fd);
     return ticket->limit.option && result < 0 && error == EINPROGRESS ? ETIMEDOUT : error;

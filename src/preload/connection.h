@@ -17,10 +17,14 @@
 
 #include "breaker/outcome.h"
 #include "preload/descriptors.h"
+#include "preload/elsewhere.h"
 #include "preload/limit.h"
 
-/* Whether an attempt goes past us, goes and is watched, or is refused. */
-enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED };
+/*
+ * Whether an attempt goes past us, goes and is watched, or is refused. Diverted ones go elsewhere: with a fault in rehearsal (watched), or to the
+ * fallback (not watched); PASSAGE_ELSEWHERE is a further connect on a socket that was.
+ */
+enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED, PASSAGE_DIVERTED, PASSAGE_ELSEWHERE };
 
 struct attempt_ticket {
     descriptor entry; /* of the descriptor while it stands for this attempt */
@@ -28,22 +32,38 @@ struct attempt_ticket {
     int error;        /* PASSAGE_REFUSED: the errno of the refusal */
     bool again;       /* a further connect on a pending socket: it asks how the attempt stands */
     bool after_failure; /* the socket's former attempt had failed */
+    bool fallback;      /* it goes, or went, to the fallback: its outcome is nobody's affair */
+    uint64_t delay_ns;  /* in rehearsal: it begins that much later, and goes where it would */
     struct limit limit; /* of a blocking connect, with enforce_timeouts */
+    struct elsewhere elsewhere; /* PASSAGE_DIVERTED without a delay: where it goes. Last, for it is not cleared */
 };
 
 /*
  * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure to run (wget's siglongjmp).
- * A refusal makes no system call, an admission one to three.
+ * A refusal makes no system call, an admission one to three. `sends`: it is a send, which has no fallback.
  */
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket);
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends, struct attempt_ticket *ticket);
+/*
+ * PASSAGE_DIVERTED: makes the attempt, by connect; `*result` and errno are what the program shall see. False: it only had to wait (a send with a
+ * delay), and is still to be made where the program wants it.
+ */
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends, int *result);
 /* After it, with its result and errno. Returns the errno that the program shall see: ETIMEDOUT where its wait was ended. */
 int connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission like an attempt. Returns 0, or the
- * errno of a refusal: then nothing may be sent.
+ * errno of a refusal: then nothing may be sent; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
+#define SENDING_FAULTY (-1)
 int connection_sending(descriptor entry, int fd);
+/*
+ * In rehearsal: whether the send is taken from the program, since its connection leads nowhere. Then `*result` and errno are what it shall see.
+ * `vector`: the bytes; NULL: they are not in the program's memory.
+ */
+bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result);
+/* In rehearsal: whether the answer has come and the connection is over, so that a shutdown finds nothing more to shut, and is no error. */
+bool connection_is_over(descriptor entry);
 
 /*
  * Around a receive, with enforce_timeouts: limits a blocking one, whose call waits for its answer. connection_wait_over returns the errno that

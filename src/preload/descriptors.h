@@ -22,6 +22,7 @@
  */
 typedef uint64_t descriptor;
 #define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
+#define DESCRIPTOR_ELSEWHERE UINT64_C(5) /* such a one that was connected to a fallback, and is not watched */
 #define DESCRIPTOR_OTHER UINT64_C(2)  /* some other socket: never guarded */
 
 struct descriptor_chunk {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/life.h"
+#include "preload/rehearsal.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
 #include "segment/clock.h"
@@ -58,7 +59,7 @@ static bool may_begin(const struct connection *connection)
     return true;
 }
 
-int connection_sending(descriptor entry, int fd)
+static int begin_call(descriptor entry, int fd)
 {
     struct connection *connection = still(entry, fd);
     if (!connection || life_phase(connection) != PHASE_ANSWERED || !may_begin(connection))
@@ -89,6 +90,14 @@ int connection_sending(descriptor entry, int fd)
     return 0;
 }
 
+int connection_sending(descriptor entry, int fd)
+{
+    /* An ancestor's connection leads nowhere in its children too. */
+    const struct connection *connection = descriptor_get(fd) == entry ? life_of_anybody(entry) : NULL;
+    int refusal = begin_call(entry, fd);
+    return !refusal && connection && connection_has(connection, CONNECTION_FAULTY) ? SENDING_FAULTY : refusal;
+}
+
 /* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
 static bool begins_http2(const void *bytes, size_t count)
 {
@@ -117,6 +126,8 @@ void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *li
 {
     struct connection *connection = still(entry, fd);
     limit->option = 0;
+    if (connection && connection_has(connection, CONNECTION_FAULTY))
+        rehearsal_receiving(connection, fd, flags);
     if (connection && connection->target->enforce_timeouts && connection->target->response_timeout_ns &&
         !(flags & MSG_DONTWAIT) && life_phase(connection) != PHASE_ANSWERED)
         limit_set(limit, fd, SO_RCVTIMEO, connection->target->response_timeout_ns);

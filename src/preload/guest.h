@@ -34,6 +34,7 @@ struct guest {
     char program[PROGRAM_NAME_MAX];
     _Atomic(struct station *) host;    /* scope = host */
     _Atomic(struct station *) process; /* scope = process */
+    uint32_t run; /* hash of SOCKFUSE_RUN: processes that share it number their attempts together (rehearsal.c); 0: none */
     _Atomic uint64_t checked_ns;       /* when the segment's file was last looked at (real clock) */
 };
 

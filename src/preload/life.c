@@ -246,7 +246,7 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)
             seen = SEEN_END; /* both sides had shut down, and no byte had come */
-        else
+        else if (!connection_has(connection, CONNECTION_DELAYED)) /* in rehearsal: given up before it had begun */
             return; /* the error was taken by somebody we did not see */
     } else if (state.stage == SOCKET_PEER_DONE) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */

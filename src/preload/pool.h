@@ -32,8 +32,14 @@ enum connection_flag {
     CONNECTION_TLS_SEEN = 1u << 11,  /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_OVER = 1u << 14,      /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_LIMITED = 1u << 13,   /* its attempt has a limit of ours, which the connection must not have */
+    CONNECTION_FAULTY = 1u << 15,    /* in rehearsal: it has a fault */
+    CONNECTION_PLAYED = 1u << 16,    /* what comes after the connection was played */
+    CONNECTION_DELAYED = 1u << 17,   /* its attempt has not begun yet */
     CONNECTION_STREAM = 1u << 12,    /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
+
+#define FAULT_KIND_MASK 0xffu
+#define FAULT_STATUS_SHIFT 8
 
 struct connection {
     _Atomic uint32_t next;    /* in the list of free ones */
@@ -55,6 +61,7 @@ struct connection {
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
     struct http_reader http;           /* how far the answer is read */
+    _Atomic uint32_t fault;            /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
 };
 
 /* Takes a free record, with one alias, or CONNECTION_NONE. Maps memory now and then. */

@@ -76,8 +76,10 @@ static void preset_address(uint32_t answer, const char *name, const char *text)
     if ((inet_pton(AF_INET, text, &in.sin_addr) == 1 &&
          endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in, sizeof in)) ||
         (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1 &&
-         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in6, sizeof in6)))
+         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in6, sizeof in6))) {
         names_note(answer, name, &endpoint);
+        policy_resolve_fallbacks(guest.policy, name, &endpoint);
+    }
 }
 
 /* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their own. */
@@ -210,6 +212,15 @@ static bool attach(void)
     return true;
 }
 
+/* Never 0 for a text; 0 for none. */
+static uint32_t hash_of(const char *text)
+{
+    uint32_t hash = UINT32_C(0x811c9dc5); /* FNV-1a */
+    for (const char *at = text; at && *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT32_C(0x01000193);
+    return !text || !*text ? 0 : hash ? hash : 1;
+}
+
 /* Everything between "there is a policy" and "ready". */
 static bool become_ready(void)
 {
@@ -219,8 +230,8 @@ static bool become_ready(void)
         return false;
     use_own_clock();
     lineage_start();
-    if (guest.policy->has_host_patterns)
-        preset_names();
+    preset_names();
+    guest.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
     descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */

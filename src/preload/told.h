@@ -22,12 +22,46 @@
 /* Whether the descriptor stands for a guarded connection; its entry is needed after the real call. */
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 
-/* Before a send: whether it is refused. Then errno is set, nothing may be sent, and there is no SIGPIPE. */
-static inline bool refused_to_send(descriptor entry, int fd)
+/*
+ * Before a send: whether it is refused, or taken from the program (in rehearsal). Then nothing may be sent, there is no SIGPIPE, and `*instead` is the
+ * result, with errno. `vector`: an expression for the bytes, or NULL if they are not in the program's memory; it is evaluated in rehearsal alone.
+ */
+#define KEPT_FROM_SENDING(entry, fd, vector, count, instead)                                             \
+    ({                                                                                                   \
+        int kept_errno = errno, kept_refusal = connection_sending(entry, fd);                            \
+        bool kept = kept_refusal != 0;                                                                   \
+        *(instead) = -1;                                                                                 \
+        if (UNLIKELY(kept_refusal == SENDING_FAULTY))                                                    \
+            kept = connection_takes(entry, fd, vector, count, instead);                                  \
+        if (kept_refusal <= 0 && !(kept && *(instead) < 0))                                              \
+            errno = kept_errno;                                                                          \
+        else if (kept_refusal > 0)                                                                       \
+            errno = kept_refusal;                                                                        \
+        kept;                                                                                            \
+    })
+
+static inline bool kept_from_sending(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *instead)
 {
-    int keep = errno, refusal = connection_sending(entry, fd);
-    errno = refusal ? refusal : keep;
-    return refusal != 0;
+    return KEPT_FROM_SENDING(entry, fd, vector, count, instead);
+}
+
+/* The message is not looked at before the kernel has accepted it, but in rehearsal. */
+static inline bool kept_from_sending_message(descriptor entry, int fd, const struct msghdr *message, ssize_t *instead)
+{
+    return KEPT_FROM_SENDING(entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, instead);
+}
+
+static inline bool kept_from_sending_bytes(descriptor entry, int fd, const void *bytes, size_t count, ssize_t *instead)
+{
+    struct iovec vector = {(void *)(uintptr_t)bytes, count};
+    return kept_from_sending(entry, fd, &vector, 1, instead);
+}
+
+/* A send that was to connect, on a socket that was diverted and is connected: what a further send is told there. */
+static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t count)
+{
+    ssize_t instead;
+    return kept_from_sending(descriptor_get(fd), fd, vector, count, &instead) ? instead : 0;
 }
 
 /* `first`: where the first bytes are that were to be sent, or NULL. */
@@ -101,19 +135,26 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
     return told_received(entry, fd, result, &received);
 }
 
-/* connect, or a send that connects, with the real call as an expression. Refused: errno is set and the value is -1. */
-#define ATTEMPT(type, fd, address, length, call)                                            \
+/*
+ * connect, or a send that connects (`sends`), with the real call as an expression. Refused: errno is set and the value is -1. `connected`: the value when
+ * it was diverted, by connect, and is connected.
+ */
+#define ATTEMPT(type, fd, address, length, sends, connected, call)                          \
     ({                                                                                      \
         struct attempt_ticket attempt_ticket;                                               \
         type attempt_result = -1;                                                           \
-        int attempt_errno = errno;                                                          \
-        enum passage attempt_passage = connection_begin(fd, address, length, &attempt_ticket); \
+        int attempt_errno = errno, attempt_diverted = 0;                                    \
+        enum passage attempt_passage = connection_begin(fd, address, length, sends, &attempt_ticket); \
         errno = attempt_errno;                                                              \
         if (attempt_passage == PASSAGE_REFUSED) {                                           \
             errno = attempt_ticket.error;                                                   \
         } else {                                                                            \
-            attempt_result = (call);                                                        \
-            if (attempt_passage == PASSAGE_GUARDED) {                                       \
+            if (UNLIKELY(attempt_passage == PASSAGE_DIVERTED) &&                            \
+                connection_divert(&attempt_ticket, address, length, sends, &attempt_diverted)) \
+                attempt_result = attempt_diverted < 0 ? -1 : (type)(connected);             \
+            else                                                                            \
+                attempt_result = (call);                                                    \
+            if (attempt_passage != PASSAGE_FREE) {                                          \
                 attempt_errno = errno;                                                      \
                 errno = connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno); \
             }                                                                               \

@@ -56,12 +56,18 @@ int wrap_fclose(FILE *file)
 int wrap_shutdown(int fd, int how)
 {
     descriptor entry;
+    int keep = errno;
     if (GUARDED(fd, entry)) {
         int error = errno;
         connection_shutting(fd, how);
         errno = error;
     }
-    return real.shutdown(fd, how);
+    int result = real.shutdown(fd, how);
+    if (result < 0 && errno == ENOTCONN && GUARDED(fd, entry) && connection_is_over(entry)) {
+        errno = keep;
+        result = 0;
+    }
+    return result;
 }
 
 void wrap__exit(int status)

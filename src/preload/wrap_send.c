@@ -9,30 +9,33 @@
 ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(fd, entry))
         return real.send(fd, buffer, count, flags);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
+        return instead;
     return told_sent_bytes(entry, fd, real.send(fd, buffer, count, flags), buffer, count);
 }
 
 ssize_t wrap_write(int fd, const void *buffer, size_t count)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(fd, entry))
         return real.write(fd, buffer, count);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
+        return instead;
     return told_sent_bytes(entry, fd, real.write(fd, buffer, count), buffer, count);
 }
 
 ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(fd, entry))
         return real.writev(fd, vector, count);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending(entry, fd, vector, count > 0 ? (size_t)count : 0, &instead))
+        return instead;
     return told_sent(entry, fd, real.writev(fd, vector, count), count > 0 ? vector : NULL);
 }
 
@@ -40,38 +43,43 @@ ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
 static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                                 socklen_t length)
 {
-    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, real.sendto(fd, buffer, count, flags, address, length));
+    struct iovec vector = {(void *)(uintptr_t)buffer, count};
+    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, true, send_diverted(fd, &vector, 1),
+                           real.sendto(fd, buffer, count, flags, address, length));
     return told_sent_bytes(descriptor_get(fd), fd, sent, buffer, count);
 }
 
 ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address, socklen_t length)
 {
     descriptor entry;
+    ssize_t instead;
     if (UNLIKELY((flags & MSG_FASTOPEN) && address))
         return sendto_fast(fd, buffer, count, flags, address, length);
     if (!GUARDED(fd, entry))
         return real.sendto(fd, buffer, count, flags, address, length);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
+        return instead;
     return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
 }
 
 static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags)
 {
     ssize_t sent =
-        ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, real.sendmsg(fd, message, flags));
+        ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, true,
+                send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     descriptor entry;
+    ssize_t instead;
     if (UNLIKELY((flags & MSG_FASTOPEN) && message && message->msg_name))
         return sendmsg_fast(fd, message, flags);
     if (!GUARDED(fd, entry))
         return real.sendmsg(fd, message, flags);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending_message(entry, fd, message, &instead))
+        return instead;
     ssize_t sent = real.sendmsg(fd, message, flags);
     return told_sent(entry, fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
@@ -79,10 +87,14 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(fd, entry))
         return real.sendmmsg(fd, messages, count, flags);
-    if (refused_to_send(entry, fd))
-        return -1;
+    if (kept_from_sending_message(entry, fd, count ? &messages->msg_hdr : NULL, &instead)) {
+        if (instead > 0)
+            messages->msg_len = (unsigned int)instead;
+        return instead > 0 ? 1 : (int)instead;
+    }
     int sent = real.sendmmsg(fd, messages, count, flags);
     return (int)told_sent(entry, fd, sent, sent > 0 ? messages[0].msg_hdr.msg_iov : NULL);
 }
@@ -90,20 +102,22 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
 ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(out, entry))
         return real.sendfile(out, in, offset, count);
-    if (refused_to_send(entry, out))
-        return -1;
+    if (kept_from_sending(entry, out, NULL, 0, &instead))
+        return instead;
     return told_sent(entry, out, real.sendfile(out, in, offset, count), NULL);
 }
 
 ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
 {
     descriptor entry;
+    ssize_t instead;
     if (!GUARDED(out, entry))
         return real.sendfile64(out, in, offset, count);
-    if (refused_to_send(entry, out))
-        return -1;
+    if (kept_from_sending(entry, out, NULL, 0, &instead))
+        return instead;
     return told_sent(entry, out, real.sendfile64(out, in, offset, count), NULL);
 }
 
@@ -112,8 +126,9 @@ ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, si
 {
     descriptor from, to;
     bool receives = GUARDED(in, from), sends = GUARDED(out, to);
-    if (sends && refused_to_send(to, out))
-        return -1;
+    ssize_t instead;
+    if (sends && kept_from_sending(to, out, NULL, 0, &instead))
+        return instead;
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
     if (sends)
         told_sent(to, out, moved, NULL);

@@ -52,9 +52,20 @@ static bool is_known(long number)
     }
 }
 
-/* Sent bytes; with `bytes` NULL it is not known where they are. */
-#define SENT(entry, fd, bytes, count) \
-    (refused_to_send(entry, fd) ? -1 : told_sent_bytes(entry, fd, REAL(), bytes, count))
+/* A send; `vector` is where its bytes are, or NULL. */
+static long sent(long number, long a, long b, long c, long d, long e, long f, descriptor entry, const struct iovec *vector, size_t count)
+{
+    ssize_t instead;
+    if (kept_from_sending(entry, (int)a, vector, count, &instead))
+        return instead;
+    return told_sent(entry, (int)a, REAL(), count > 0 ? vector : NULL);
+}
+
+static long sent_bytes(long number, long a, long b, long c, long d, long e, long f, descriptor entry)
+{
+    struct iovec vector = {(void *)b, (size_t)c};
+    return sent(number, a, b, c, d, e, f, entry, &vector, 1);
+}
 
 /* dup, dup2, dup3: ours for closing what was there, the table's for the new number. */
 static long duplicate(long number, long a, long b, long c, long d, long e, long f, bool overwrites)
@@ -122,31 +133,37 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
         return result;
     }
     case SYS_connect:
-        return ATTEMPT(long, fd, (const struct sockaddr *)b, (socklen_t)c, REAL());
+        return ATTEMPT(long, fd, (const struct sockaddr *)b, (socklen_t)c, false, 0, REAL());
     case SYS_sendto:
         if ((d & MSG_FASTOPEN) && e) {
-            long result = ATTEMPT(long, fd, (const struct sockaddr *)e, (socklen_t)f, REAL());
+            struct iovec vector = {(void *)b, (size_t)c};
+            long result = ATTEMPT(long, fd, (const struct sockaddr *)e, (socklen_t)f, true,
+                                  send_diverted(fd, &vector, 1), REAL());
             return told_sent_bytes(descriptor_get(fd), fd, result, (const void *)b, (size_t)c);
         }
-        return SENT(entry, fd, (const void *)b, (size_t)c);
+        return sent_bytes(number, a, b, c, d, e, f, entry);
     case SYS_write:
-        return SENT(entry, fd, (const void *)b, (size_t)c);
+        return sent_bytes(number, a, b, c, d, e, f, entry);
     case SYS_sendmsg: {
         const struct msghdr *message = (const struct msghdr *)b;
+        ssize_t instead;
         if (!(c & MSG_FASTOPEN) || !message || !message->msg_name)
-            return SENT(entry, fd, NULL, 0);
-        long result = ATTEMPT(long, fd, message->msg_name, message->msg_namelen, REAL());
+            return kept_from_sending_message(entry, fd, message, &instead) ? instead : told_sent(entry, fd, REAL(), NULL);
+        long result = ATTEMPT(long, fd, message->msg_name, message->msg_namelen, true,
+                              send_diverted(fd, message->msg_iov, message->msg_iovlen), REAL());
         return told_sent(descriptor_get(fd), fd, result, result > 0 ? message->msg_iov : NULL);
     }
-    case SYS_sendmmsg:
     case SYS_writev:
+        return sent(number, a, b, c, d, e, f, entry, (const struct iovec *)b, (size_t)c);
+    case SYS_sendmmsg:
     case SYS_sendfile:
-        return SENT(entry, fd, NULL, 0);
+        return sent(number, a, b, c, d, e, f, entry, NULL, 0);
     case SYS_splice: {
         int out = (int)c;
         descriptor to = descriptor_get(out);
-        if (refused_to_send(to, out))
-            return -1;
+        ssize_t instead;
+        if (kept_from_sending(to, out, NULL, 0, &instead))
+            return instead;
         long result = REAL();
         told_sent(to, out, result, NULL);
         return told_received(entry, fd, result, &(struct received){NULL, 0, (size_t)e, MSG_DONTWAIT});

@@ -1,0 +1,175 @@
+/*
+ * elsewhere.c - finding the addresses. See elsewhere.h.
+ */
+#define _GNU_SOURCE
+#include "preload/elsewhere.h"
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/real.h"
+#include "preload/socket_state.h"
+
+/* A name in the abstract name space that nobody has: it bears the socket's own number. */
+static const char nobody[] = "\0sockfuse: nobody ";
+
+/* --- fallback --- */
+
+static void set_in(struct elsewhere *elsewhere, const struct endpoint *at)
+{
+    elsewhere->length = sizeof elsewhere->address.in;
+    elsewhere->address.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(at->port)};
+    memcpy(&elsewhere->address.in.sin_addr, at->address, sizeof elsewhere->address.in.sin_addr);
+}
+
+/* IPv4 as IPv4-mapped. */
+static void set_in6(struct elsewhere *elsewhere, const struct endpoint *at)
+{
+    struct sockaddr_in6 *in6 = &elsewhere->address.in6;
+    elsewhere->length = sizeof *in6;
+    *in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(at->port), .sin6_scope_id = at->scope_id};
+    if (at->family == ENDPOINT_IPV6) {
+        memcpy(&in6->sin6_addr, at->address, sizeof in6->sin6_addr);
+        return;
+    }
+    in6->sin6_addr.s6_addr[10] = in6->sin6_addr.s6_addr[11] = 0xff;
+    memcpy(&in6->sin6_addr.s6_addr[12], at->address, 4);
+}
+
+static void set_un(struct elsewhere *elsewhere, const struct endpoint *at)
+{
+    struct sockaddr_un *un = &elsewhere->address.un;
+    size_t length = strnlen(at->path, sizeof un->sun_path - (at->abstract ? 1 : 0));
+    memset(un, 0, sizeof *un);
+    un->sun_family = AF_UNIX;
+    memcpy(un->sun_path + (at->abstract ? 1 : 0), at->path, length);
+    elsewhere->length = at->abstract ? (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length) : (socklen_t)sizeof *un;
+}
+
+static bool takes_mapped(int fd)
+{
+    int only = 1;
+    socklen_t length = sizeof only;
+    return real.getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, &length) == 0 && !only;
+}
+
+bool elsewhere_fallback(struct elsewhere *elsewhere, int fd, const struct fallback *fallback)
+{
+    const struct endpoint *first = &fallback->at[0], *second = &fallback->at[1];
+    int family = 0;
+    socklen_t length = sizeof family;
+    if ((first->family == ENDPOINT_NONE && second->family == ENDPOINT_NONE) ||
+        real.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0)
+        return false;
+    switch (family) {
+    case AF_INET:
+        if (first->family != ENDPOINT_IPV4)
+            return false;
+        set_in(elsewhere, first);
+        return true;
+    case AF_INET6:
+        if (first->family == ENDPOINT_IPV6 || (first->family == ENDPOINT_IPV4 && takes_mapped(fd)))
+            set_in6(elsewhere, first);
+        else if (second->family == ENDPOINT_IPV6)
+            set_in6(elsewhere, second);
+        else
+            return false;
+        return true;
+    case AF_UNIX:
+        if (first->family != ENDPOINT_UNIX)
+            return false;
+        set_un(elsewhere, first);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- rehearsal --- */
+
+static in_port_t *port_of(struct elsewhere *elsewhere)
+{
+    return elsewhere->address.any.sa_family == AF_INET ? &elsewhere->address.in.sin_port : &elsewhere->address.in6.sin6_port;
+}
+
+/* The address that the socket is bound to, or will be when it is connected within this host. False: of another family than `wanted`. */
+static bool own_address(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
+{
+    struct in6_addr *in6 = &elsewhere->address.in6.sin6_addr;
+    elsewhere->length = sizeof elsewhere->address;
+    if (getsockname(fd, &elsewhere->address.any, &elsewhere->length) != 0 ||
+        elsewhere->address.any.sa_family != wanted->sa_family)
+        return false;
+    if (wanted->sa_family == AF_INET) {
+        if (elsewhere->address.in.sin_addr.s_addr == htonl(INADDR_ANY))
+            elsewhere->address.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        return true;
+    }
+    if (wanted->sa_family != AF_INET6)
+        return false;
+    if (IN6_IS_ADDR_UNSPECIFIED(in6)) {
+        struct sockaddr_in6 to; /* the caller's need not be aligned */
+        memcpy(&to, wanted, sizeof to);
+        *in6 = in6addr_loopback;
+        if (IN6_IS_ADDR_V4MAPPED(&to.sin6_addr)) {
+            *in6 = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+        }
+    }
+    return true;
+}
+
+bool elsewhere_refusing(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
+{
+    if (wanted->sa_family == AF_UNIX) {
+        struct sockaddr_un *un = &elsewhere->address.un;
+        uint64_t cookie = socket_cookie(fd);
+        memset(un, 0, sizeof *un);
+        un->sun_family = AF_UNIX;
+        memcpy(un->sun_path, nobody, sizeof nobody);
+        memcpy(un->sun_path + sizeof nobody, &cookie, sizeof cookie);
+        elsewhere->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof nobody + sizeof cookie);
+        return true;
+    }
+    if (!own_address(elsewhere, fd, wanted))
+        return false;
+    *port_of(elsewhere) = 0;
+    return true;
+}
+
+bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
+{
+    if (!own_address(elsewhere, fd, wanted))
+        return false;
+    if (*port_of(elsewhere) == 0) {
+        /* To no address: then the kernel takes the binding back when the attempt is over, and the socket is fresh again. */
+        struct elsewhere any = {.address.any.sa_family = wanted->sa_family};
+        socklen_t length = wanted->sa_family == AF_INET ? sizeof any.address.in : sizeof any.address.in6;
+        if (bind(fd, &any.address.any, length) != 0 || !own_address(elsewhere, fd, wanted))
+            return false;
+    }
+    return *port_of(elsewhere) != 0;
+}
+
+bool elsewhere_deafen(int fd, bool everything)
+{
+    /* The packet begins with its TCP header, whose length in words is in the upper half of byte 12. */
+    static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    static const struct sock_filter drop_data[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12),       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),       BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct sock_fprog program = {
+        .len = (unsigned short)(everything ? sizeof drop_all / sizeof *drop_all : sizeof drop_data / sizeof *drop_data),
+        .filter = (struct sock_filter *)(uintptr_t)(everything ? drop_all : drop_data),
+    };
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+void elsewhere_undeafen(int fd)
+{
+    int none = 0;
+    setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none);
+}

@@ -1,0 +1,160 @@
+/*
+ * playing.c - what a program meets after the connection in a rehearsal: the reset, or the canned answer. See rehearsal.h.
+ *
+ * The socket is connected to itself, so what is sent into it comes out of it: the program is woken and reads by whatever means, as it would from a
+ * server. What the program itself sends is taken by the wrapper. (What it sends unseen, by stdio, the filter drops.)
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "preload/elsewhere.h"
+#include "preload/life.h"
+#include "preload/real.h"
+#include "preload/rehearsal.h"
+#include "preload/socket_state.h"
+#include "preload/tls.h"
+#include "segment/text.h"
+
+#define ANSWER_MAX 512u
+
+/* --- the answer --- */
+
+/* RFC 9110, 15; a status without a phrase here gets none, which is allowed. */
+static const char *reason_phrase(uint32_t status)
+{
+    static const struct {
+        uint32_t status;
+        const char *phrase;
+    } phrases[] = {
+        {400, "Bad Request"},       {401, "Unauthorized"},          {402, "Payment Required"},     {403, "Forbidden"},
+        {404, "Not Found"},         {405, "Method Not Allowed"},    {406, "Not Acceptable"},       {408, "Request Timeout"},
+        {409, "Conflict"},          {410, "Gone"},                  {413, "Content Too Large"},    {422, "Unprocessable Content"},
+        {429, "Too Many Requests"}, {500, "Internal Server Error"}, {501, "Not Implemented"},      {502, "Bad Gateway"},
+        {503, "Service Unavailable"}, {504, "Gateway Timeout"},     {507, "Insufficient Storage"},
+    };
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    return "";
+}
+
+/* An answer to HEAD has no body. */
+static size_t write_answer(char buffer[ANSWER_MAX], uint32_t status, bool to_head)
+{
+    static const char body[] = "This answer was injected by sockfuse: a rehearsal.\n";
+    struct text text;
+    text_start(&text, buffer, ANSWER_MAX);
+    text_add(&text, "HTTP/1.1 ");
+    text_add_unsigned(&text, status);
+    text_add(&text, " ");
+    text_add(&text, reason_phrase(status));
+    text_add(&text, "\r\nServer: sockfuse\r\nContent-Type: text/plain\r\nContent-Length: ");
+    text_add_unsigned(&text, sizeof body - 1);
+    text_add(&text, "\r\nConnection: close\r\n\r\n");
+    if (!to_head)
+        text_add(&text, body);
+    return text.length;
+}
+
+static bool begins_with(const struct iovec *vector, const char *word)
+{
+    return vector->iov_len >= strlen(word) && !memcmp(vector->iov_base, word, strlen(word));
+}
+
+/* Whether an answer of HTTP/1 would be none: the request is TLS, or HTTP/2. */
+static bool can_be_answered(const struct iovec *vector)
+{
+    return vector && !tls_is_record(vector->iov_base, vector->iov_len, true) && !begins_with(vector, "PRI * HTTP/2");
+}
+
+/* --- playing --- */
+
+static void play_answer(int fd, uint32_t status, const struct iovec *request)
+{
+    char answer[ANSWER_MAX];
+    size_t length = write_answer(answer, status, begins_with(request, "HEAD "));
+    elsewhere_undeafen(fd);
+    /* A socket without unread or unsent bytes has room for it. */
+    if (real.send(fd, answer, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length)
+        real.shutdown(fd, SHUT_WR);
+}
+
+/* Dissolving the association aborts it (tcp_disconnect): ECONNRESET waits in the socket, and whoever polls it is woken. */
+static void play_reset(int fd)
+{
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    elsewhere_undeafen(fd);
+    real.connect(fd, &nobody, sizeof nobody);
+}
+
+static enum fault_kind kind_of(const struct connection *connection)
+{
+    return (enum fault_kind)(atomic_load_explicit(&connection->fault, memory_order_relaxed) & FAULT_KIND_MASK);
+}
+
+/* Of several threads that send at once, one plays. */
+static bool begins_to_play(struct connection *connection)
+{
+    return !(atomic_fetch_or_explicit(&connection->flags, CONNECTION_PLAYED, memory_order_acq_rel) & (uint32_t)CONNECTION_PLAYED);
+}
+
+/* The first bytes of a request, that is, of the first part that has any. */
+static const struct iovec *first_bytes(const struct iovec *vector, size_t count)
+{
+    while (count > 0 && (vector->iov_len == 0 || !vector->iov_base)) {
+        vector++;
+        count--;
+    }
+    return count > 0 ? vector : NULL;
+}
+
+static size_t all_bytes(const struct iovec *vector, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += vector[i].iov_len;
+    return bytes;
+}
+
+bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result)
+{
+    struct connection *connection = life_of_anybody(entry);
+    const struct iovec *first = vector ? first_bytes(vector, count) : NULL;
+    enum fault_kind kind = connection ? kind_of(connection) : FAULT_NONE;
+    if ((kind != FAULT_RESET && kind != FAULT_HTTP) || (vector && !first))
+        return false;
+    bool played = connection_has(connection, CONNECTION_PLAYED);
+    if (!played && socket_state(fd, false).stage != SOCKET_CONNECTED)
+        return false; /* the kernel says so */
+    if (played && kind == FAULT_RESET)
+        return false; /* the kernel says EPIPE, as after a real one */
+
+    *result = vector ? (ssize_t)all_bytes(vector, count) : -1;
+    errno = ECONNRESET; /* of what is not in the program's memory (sendfile, splice) nobody can say how much was sent */
+    connection_sent(entry, fd, *result, ECONNRESET, first);
+    if (!begins_to_play(connection))
+        return true;
+    uint32_t status = atomic_load_explicit(&connection->fault, memory_order_relaxed) >> FAULT_STATUS_SHIFT;
+    if (kind == FAULT_HTTP && can_be_answered(first)) {
+        play_answer(fd, status, first);
+        return true;
+    }
+    atomic_store_explicit(&connection->fault, FAULT_RESET, memory_order_relaxed);
+    play_reset(fd);
+    return true;
+}
+
+void rehearsal_receiving(struct connection *connection, int fd, int flags)
+{
+    if (kind_of(connection) == FAULT_RESET && !(flags & MSG_DONTWAIT) && !connection_has(connection, CONNECTION_SENT) &&
+        !connection_has(connection, CONNECTION_PLAYED) && socket_blocks(fd) &&
+        socket_state(fd, false).stage == SOCKET_CONNECTED && begins_to_play(connection))
+        play_reset(fd);
+}
+
+bool connection_is_over(descriptor entry)
+{
+    const struct connection *connection = life_of_anybody(entry);
+    return connection && kind_of(connection) == FAULT_HTTP && connection_has(connection, CONNECTION_PLAYED);
+}
