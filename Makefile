@@ -10,6 +10,7 @@ DESTDIR ?=
 BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib/sockfuse
 DATADIR ?= $(PREFIX)/share/sockfuse
+MANDIR  ?= $(PREFIX)/share/man
 
 BUILD   ?= build
 CC      ?= cc
@@ -117,15 +118,22 @@ bench: ## what the library costs, as ratios, in one run
 
 # --- install ---------------------------------------------------------------------------------------------------------
 
+# A manual page's section is how its name ends.
+MAN_PAGES := $(wildcard src/man/*.[1-8])
+INSTALLED_PAGES = $(foreach page,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page))')
+
 install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies'
 	install -m 755 $(COMMAND) '$(DESTDIR)$(BINDIR)/sockfuse'
 	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
 	install -m 644 policies/*.policy '$(DESTDIR)$(DATADIR)/policies/'
+	for page in $(INSTALLED_PAGES); do \
+	    install -D -m 644 "src/man/$${page##*/}" "$$page" || exit 1; done
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
+	rm -f $(INSTALLED_PAGES)
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built
