@@ -71,6 +71,33 @@ static void an_opening_tells_from_to_reason_failures_and_pause(void **state)
                                                                "pause 10.5s\n");
 }
 
+static void an_opening_by_a_rate_tells_what_the_window_held(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    event.from = CIRCUIT_CLOSED;
+    event.to = CIRCUIT_OPEN;
+    event.reason = REASON_FAILURE_RATE;
+    event.failures = 2;
+    event.window_calls = 20;
+    event.window_failed = 12;
+    event.window_slow = 3;
+    event.pause_ns = 10 * NS_PER_S;
+    assert_string_equal(json(&event), JSON_HEAD "\"open\",\"from\":\"closed\",\"to\":\"open\","
+                                                "\"reason\":\"failure-rate\",\"failures\":2,\"pause_ms\":10000,"
+                                                "\"window\":{\"calls\":20,\"failed\":12,\"slow\":3},\"refused\":0}\n");
+    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-rate, 12 of 20 calls failed, "
+                                                               "pause 10s\n");
+    event.reason = REASON_SLOW_CALL_RATE;
+    event.window_calls = event.window_slow = 1;
+    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, slow-call-rate, 1 of 1 call slow, "
+                                                               "pause 10s\n");
+    assert_non_null(strstr(json(&event), "\"reason\":\"slow-call-rate\""));
+    event.reason = REASON_FAILURE_THRESHOLD;
+    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-threshold, 2 failures, "
+                                                               "pause 10s\n");
+}
+
 static void a_closing_tells_how_many_were_refused(void **state)
 {
     (void)state;
@@ -332,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_opening_tells_from_to_reason_failures_and_pause),
+        cmocka_unit_test(an_opening_by_a_rate_tells_what_the_window_held),
         cmocka_unit_test(a_closing_tells_how_many_were_refused),
         cmocka_unit_test(a_half_opening_is_a_transition_too),
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
