@@ -18,6 +18,7 @@
 
 const char stage_policy[] = "[defaults]\n"
                             "failure_threshold = 1000\n"
+                            "failure_rate = 0%\n"
                             "[touchy]\n"
                             "match = 127.0.0.4:* unix:*/touchy-*\n"
                             "failure_threshold = 1\n"
