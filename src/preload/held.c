@@ -8,7 +8,12 @@
 #include "preload/lineage.h"
 #include "segment/clock.h"
 
-#define HELD_MAX 32u
+#define HELD_MAX 64u
+/*
+ * A program that goes on to another address does so at once, or after the delay of Happy Eyeballs (RFC 8305 says 250 ms, and at most 2 s). Until then
+ * an attempt to the same address is another thread's, or another request of an event loop.
+ */
+#define GOES_ON_WITHIN_NS NS_PER_S
 
 enum { PLACE_FREE, PLACE_BUSY, PLACE_HOLDS };
 
@@ -19,6 +24,7 @@ struct held {
     struct station *station;
     const struct target *target;
     uint64_t address_key;
+    uint64_t since_ns; /* real clock */
     struct observation observation;
 };
 
@@ -47,6 +53,7 @@ bool held_take(struct connection *connection, const struct observation *observat
         place->station = connection->station;
         place->target = connection->target;
         place->address_key = connection->address_key;
+        place->since_ns = clock_real_ns();
         place->observation = *observation;
         connection->call = CALL_NONE;
         atomic_fetch_add_explicit(&holding, 1, memory_order_relaxed);
@@ -77,8 +84,10 @@ void held_resolve(struct station *station, uint32_t circuit, uint64_t address_ke
         struct held *place = &places[i];
         if (!move(place, PLACE_HOLDS, PLACE_BUSY))
             continue;
-        if (place->epoch == lineage_epoch() && place->station == station && place->circuit == circuit)
-            resolve(place, place->address_key != address_key);
+        bool other = place->address_key != address_key;
+        if (place->station == station && place->circuit == circuit &&
+            (other || clock_real_ns() - place->since_ns >= GOES_ON_WITHIN_NS))
+            resolve(place, other);
         else
             atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
     }
