@@ -166,24 +166,6 @@ static void bucket_add(_Atomic uint64_t ring[WINDOW_BUCKETS], uint32_t tick)
     }
 }
 
-/* The latest tick that anybody has counted in, or `tick`. */
-static uint32_t latest_tick(const struct window *window, uint32_t tick)
-{
-    uint32_t latest = tick;
-
-    for (unsigned int shard = 0; shard < COUNTER_SHARDS; shard++) {
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++) {
-            for (unsigned int i = 0; i < WINDOW_BUCKETS; i++) {
-                uint64_t raw = load(&window->buckets[shard][class][i]);
-
-                if (lower(raw) != 0 && is_ahead(upper(raw), latest))
-                    latest = upper(raw);
-            }
-        }
-    }
-    return latest;
-}
-
 /* How many buckets, the one of `latest` among them, begin less than a window before now. */
 static uint32_t buckets_within(const struct epoch *epoch, uint64_t window_ns, uint64_t now_ns, uint32_t later)
 {
@@ -195,6 +177,29 @@ static uint32_t buckets_within(const struct epoch *epoch, uint64_t window_ns, ui
     return within < WINDOW_BUCKETS ? (uint32_t)within : WINDOW_BUCKETS;
 }
 
+/* Adds up the buckets of `latest` and before. Returns the latest tick that anybody has counted in, or that one. */
+static uint32_t buckets_add_up(const struct window *window, uint32_t latest, uint32_t within,
+                               uint64_t sums[WINDOW_CLASSES])
+{
+    uint32_t seen = latest;
+
+    for (unsigned int shard = 0; shard < COUNTER_SHARDS; shard++) {
+        for (unsigned int class = 0; class < WINDOW_CLASSES; class++) {
+            for (unsigned int i = 0; i < WINDOW_BUCKETS; i++) {
+                uint64_t raw = load(&window->buckets[shard][class][i]);
+
+                if (lower(raw) == 0)
+                    continue;
+                if (latest - upper(raw) < within)
+                    sums[class] += lower(raw);
+                else if (is_ahead(upper(raw), seen))
+                    seen = upper(raw);
+            }
+        }
+    }
+    return seen;
+}
+
 static struct window_counts buckets_sum(const struct circuit *circuit, const struct settings *settings,
                                         uint64_t generation, uint64_t now_ns)
 {
@@ -204,18 +209,12 @@ static struct window_counts buckets_sum(const struct circuit *circuit, const str
 
     if (!epoch_read(load(&window->epoch), generation, &epoch))
         return (struct window_counts){0};
-    uint32_t tick = tick_at(&epoch, now_ns), latest = latest_tick(window, tick);
-    uint32_t within = buckets_within(&epoch, settings->window, now_ns, latest - tick);
-
-    for (unsigned int shard = 0; shard < COUNTER_SHARDS; shard++) {
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++) {
-            for (unsigned int i = 0; i < WINDOW_BUCKETS; i++) {
-                uint64_t raw = load(&window->buckets[shard][class][i]);
-
-                if (latest - upper(raw) < within)
-                    sums[class] += lower(raw);
-            }
-        }
+    uint32_t tick = tick_at(&epoch, now_ns);
+    uint32_t latest = buckets_add_up(window, tick, buckets_within(&epoch, settings->window, now_ns, 0), sums);
+    if (latest != tick) { /* our time is not the latest: the window is later */
+        for (unsigned int class = 0; class < WINDOW_CLASSES; class++)
+            sums[class] = 0;
+        buckets_add_up(window, latest, buckets_within(&epoch, settings->window, now_ns, latest - tick), sums);
     }
     return (struct window_counts){
         .calls = sums[WINDOW_SUCCEEDED] + sums[WINDOW_FAILED] + sums[WINDOW_SLOW],
