@@ -53,7 +53,7 @@ int connection_returned(const struct attempt_ticket *ticket, int result, int err
 
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission like an attempt. Returns 0, or the
- * errno of a refusal: then nothing may be sent; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
+ * errno of a refusal: then nothing may be sent, now or later, and the program reads the end of the stream; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
 #define SENDING_FAULTY (-1)
 int connection_sending(descriptor entry, int fd);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/life.h"
+#include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
@@ -59,9 +60,21 @@ static bool may_begin(const struct connection *connection)
     return true;
 }
 
+/*
+ * A connection whose request was refused is dead to the program, as after a reset, and for good: GnuTLS keeps a record that could not
+ * be sent and sends it with its goodbye, and libpq reads on to hear why the send failed. The reading side is shut, which tells the peer
+ * nothing: whoever waits for the connection sees its end (tests/e2e/test_pools.py, tests/e2e/matrix: kept_refused).
+ */
+static void break_off(int fd)
+{
+    real.shutdown(fd, SHUT_RD);
+}
+
 static int begin_call(descriptor entry, int fd)
 {
     struct connection *connection = still(entry, fd);
+    if (connection && connection_has(connection, CONNECTION_BROKEN))
+        return ECONNRESET;
     if (!connection || life_phase(connection) != PHASE_ANSWERED || !may_begin(connection))
         return 0;
     uint32_t end = take_end(connection);
@@ -77,7 +90,8 @@ static int begin_call(descriptor entry, int fd)
     uint64_t now_ns = clock_circuit_at(real_ns);
     enum admission admission = guard_begin(&connection->station->guard, &attempt, connection->call, now_ns);
     if (admission_refuses(admission)) {
-        atomic_fetch_or_explicit(&connection->flags, end, memory_order_relaxed);
+        atomic_fetch_or_explicit(&connection->flags, end | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
+        break_off(fd);
         return ECONNRESET;
     }
     if (end & (uint32_t)CONNECTION_ANSWERED)
