@@ -210,7 +210,7 @@ class Cells(unittest.TestCase):
         self.assertGreaterEqual(status, 0, "no SIGPIPE")
         if (entry.name, scenario.name) not in ENDS_WELL:
             self.assertGreater(status, 0, "it fails in its own way")
-        self.assertEqual(server.requests, 2, "the server must see nothing")
+        self.assertEqual(server.requests, 2, f"the server must see nothing: {counters}")
         self.assertGreaterEqual(counters["refused"], 1)
 
     # open circuits
