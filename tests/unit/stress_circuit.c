@@ -92,7 +92,10 @@ static int set_up(void **state)
                                         .jitter_permille = 100,
                                         .reset_timeout_ns = 5000,
                                         .reset_timeout_max_ns = 20000,
-                                        .probe_timeout_ns = 100000};
+                                        .probe_timeout_ns = 100000,
+                                        .window = WINDOW_CALLS | 50,
+                                        .minimum_calls = 10,
+                                        .failure_rate_permille = 300};
     *state = arena;
     return 0;
 }
