@@ -16,7 +16,7 @@
 #include "breaker/circuit.h"
 #include "breaker/word.h"
 
-/* A CAS loses only to somebody else's success. Met only if hostile memory never comes to rest: then it is not counted. */
+/* A CAS loses only to somebody else's, so this is met only if hostile memory never comes to rest. */
 #define TRIES_MAX 65536u
 #define PERMILLE 1000u
 
@@ -70,7 +70,7 @@ static bool is_current(const struct circuit *circuit, uint64_t generation)
 #define EPOCH_GENERATION_SHIFT 37
 /* Of another epoch's last tick and this one's first: a ring, and as much again for those who are late. */
 #define EPOCH_GAP (2 * WINDOW_BUCKETS)
-/* A tick further ahead than this (six days with the shortest window) is an ancient one that the circle has come round to. */
+/* A tick further ahead than this (six days with the shortest window) is an ancient one: the circle came round to it. */
 #define AHEAD_MAX (1 << 24)
 
 _Static_assert(SHIFT_FIELD(SHIFT_MAX) == SHIFT_FIELD_MASK, "the widest bucket fits the field");

@@ -72,8 +72,9 @@ static void scramble(struct circuit *circuit, uint64_t *random)
         word = (word & ~(UINT64_C(3) << 62)) | UINT64_C(2) << 62;
     /* The window is large: some of its words are changed each time, its two heads among them now and then. */
     _Atomic uint64_t *window = (_Atomic uint64_t *)&circuit->window;
+    const size_t words = sizeof circuit->window / sizeof(uint64_t);
     for (int i = 0; i < 20; i++)
-        atomic_store(&window[breaker_random(random) % (sizeof circuit->window / sizeof *window)], breaker_random(random));
+        atomic_store(&window[breaker_random(random) % words], breaker_random(random));
     atomic_store(&circuit->window.epoch, breaker_random(random) >> (breaker_random(random) % 64));
     atomic_store(&circuit->window.head, breaker_random(random) >> (breaker_random(random) % 64));
     atomic_store(&circuit->word, word);

@@ -117,10 +117,12 @@ static void a_minimum_that_a_window_of_calls_never_holds_is_an_error_or_gives_wa
     (void)state;
     expect_error("[a:1]\nwindow = 20 calls\nminimum_calls = 21\n", 3,
                  "`minimum_calls = 21` is more than `window = 20 calls` (line 2)|no rate is ever judged");
-    expect_error("[defaults]\nminimum_calls = 50\n[a:1]\n[b:1]\nwindow = 49 calls\n", 5, "`minimum_calls = 50` (line 2)");
+    expect_error("[defaults]\nminimum_calls = 50\n[a:1]\n[b:1]\nwindow = 49 calls\n", 5,
+                 "`minimum_calls = 50` (line 2)");
     policy_free(good_policy("[a:1]\nwindow = 20 calls\nminimum_calls = 20\n"));
     policy_free(good_policy("[a:1]\nwindow = 1s\nminimum_calls = 1000000\n"));
-    struct policy *policy = good_policy("[a:1]\nwindow = 10 calls\n[b:1]\nwindow = 20 calls\n[c:1]\nwindow = 21 calls\n");
+    struct policy *policy =
+        good_policy("[a:1]\nwindow = 10 calls\n[b:1]\nwindow = 20 calls\n[c:1]\nwindow = 21 calls\n");
     assert_string_equal(described(&policy->targets[0], "minimum_calls").value, "10");
     assert_string_equal(described(&policy->targets[0], "minimum_calls").origin, "as window");
     assert_string_equal(described(&policy->targets[1], "minimum_calls").value, "20");
