@@ -20,8 +20,8 @@
 
 #define NAMES_TRIED 4u /* names of one address that are held against the policy */
 /*
- * "No route on this host" comes back from connect within microseconds; an answer of the network takes a round trip. (A blocking connect leaves
- * nothing else to tell them by: the kernel resets the socket's counters when it fails.)
+ * "No route on this host" comes back from connect within microseconds; an answer of the network takes a round trip. (A
+ * blocking connect leaves nothing else to tell them by: the kernel resets the socket's counters when it fails.)
  */
 #define AT_ONCE_NS NS_PER_MS
 
@@ -67,8 +67,8 @@ static void limit_connect(struct connection *connection, int fd, struct limit *l
 }
 
 /* Enters an admitted attempt into the tables, so that whatever happens next finds it. */
-static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit, uint32_t call,
-                  uint64_t real_ns, struct attempt_ticket *ticket)
+static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit,
+                  uint32_t call, uint64_t real_ns, struct attempt_ticket *ticket)
 {
     descriptor former;
     uint32_t number = pool_take();
@@ -130,7 +130,8 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
 }
 
 /* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
-static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length, struct attempt_ticket *ticket)
+static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length,
+                                      struct attempt_ticket *ticket)
 {
     descriptor former;
     ticket->fallback = true;
@@ -165,7 +166,8 @@ static enum passage refuse(int fd, const struct attempt *attempt, const struct s
     return PASSAGE_DIVERTED;
 }
 
-bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends, int *result)
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends,
+                       int *result)
 {
     struct connection *connection = life_of(ticket->entry);
     if (!ticket->delay_ns || !connection) {
@@ -183,7 +185,8 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
     return true;
 }
 
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends, struct attempt_ticket *ticket)
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends,
+                              struct attempt_ticket *ticket)
 {
     struct destination destination;
     enum passage passage;
@@ -198,7 +201,8 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         return passage;
     if (!find_destination(address, length, &destination))
         return PASSAGE_FREE;
-    /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows what it is. */
+    /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
+     * what it is. */
     if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
         return PASSAGE_FREE;
 

@@ -1,9 +1,10 @@
 /*
  * connection.h - the life of a guarded connection in this process, from connect to the end of its call.
  *
- * Wrappers ask and tell: may this attempt go (connection_begin), what did connect return, what was sent, what came, who closes. This
- * room finds the destination, asks the segment for admission, and judges what was seen with the kernel's help (socket_state). It
- * wraps nothing itself. Everything here is async-signal-safe: no lock, no allocation but mmap; errno is kept by the callers.
+ * Wrappers ask and tell: may this attempt go (connection_begin), what did connect return, what was sent, what came, who
+ * closes. This room finds the destination, asks the segment for admission, and judges what was seen with the kernel's
+ * help (socket_state). It wraps nothing itself. Everything here is async-signal-safe: no lock, no allocation but mmap;
+ * errno is kept by the callers.
  */
 #ifndef SOCKFUSE_PRELOAD_CONNECTION_H
 #define SOCKFUSE_PRELOAD_CONNECTION_H
@@ -21,53 +22,59 @@
 #include "preload/limit.h"
 
 /*
- * Whether an attempt goes past us, goes and is watched, or is refused. Diverted ones go elsewhere: with a fault in rehearsal (watched), or to the
- * fallback (not watched); PASSAGE_ELSEWHERE is a further connect on a socket that was.
+ * Whether an attempt goes past us, goes and is watched, or is refused. Diverted ones go elsewhere: with a fault in
+ * rehearsal (watched), or to the fallback (not watched); PASSAGE_ELSEWHERE is a further connect on a socket that was.
  */
 enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED, PASSAGE_DIVERTED, PASSAGE_ELSEWHERE };
 
 struct attempt_ticket {
     descriptor entry; /* of the descriptor while it stands for this attempt */
     int fd;
-    int error;        /* PASSAGE_REFUSED: the errno of the refusal */
-    bool again;       /* a further connect on a pending socket: it asks how the attempt stands */
-    bool after_failure; /* the socket's former attempt had failed */
-    bool fallback;      /* it goes, or went, to the fallback: its outcome is nobody's affair */
-    uint64_t delay_ns;  /* in rehearsal: it begins that much later, and goes where it would */
-    struct limit limit; /* of a blocking connect, with enforce_timeouts */
+    int error;                  /* PASSAGE_REFUSED: the errno of the refusal */
+    bool again;                 /* a further connect on a pending socket: it asks how the attempt stands */
+    bool after_failure;         /* the socket's former attempt had failed */
+    bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
+    uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
+    struct limit limit;         /* of a blocking connect, with enforce_timeouts */
     struct elsewhere elsewhere; /* PASSAGE_DIVERTED without a delay: where it goes. Last, for it is not cleared */
 };
 
 /*
- * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure to run (wget's siglongjmp).
- * A refusal makes no system call, an admission one to three. `sends`: it is a send, which has no fallback.
+ * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure
+ * to run (wget's siglongjmp). A refusal makes no system call, an admission one to three. `sends`: it is a send, which
+ * has no fallback.
  */
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends, struct attempt_ticket *ticket);
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends,
+                              struct attempt_ticket *ticket);
 /*
- * PASSAGE_DIVERTED: makes the attempt, by connect; `*result` and errno are what the program shall see. False: it only had to wait (a send with a
- * delay), and is still to be made where the program wants it.
+ * PASSAGE_DIVERTED: makes the attempt, by connect; `*result` and errno are what the program shall see. False: it only
+ * had to wait (a send with a delay), and is still to be made where the program wants it.
  */
-bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends, int *result);
-/* After it, with its result and errno. Returns the errno that the program shall see: ETIMEDOUT where its wait was ended. */
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends,
+                       int *result);
+/* After it, with its result and errno. Returns the errno that the program shall see: ETIMEDOUT where its wait was
+ * ended. */
 int connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
- * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission like an attempt. Returns 0, or the
- * errno of a refusal: then nothing may be sent, now or later, and the program reads the end of the stream; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
+ * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission
+ * like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent, now or later, and the program reads
+ * the end of the stream; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
 #define SENDING_FAULTY (-1)
 int connection_sending(descriptor entry, int fd);
 /*
- * In rehearsal: whether the send is taken from the program, since its connection leads nowhere. Then `*result` and errno are what it shall see.
- * `vector`: the bytes; NULL: they are not in the program's memory.
+ * In rehearsal: whether the send is taken from the program, since its connection leads nowhere. Then `*result` and
+ * errno are what it shall see. `vector`: the bytes; NULL: they are not in the program's memory.
  */
 bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result);
-/* In rehearsal: whether the answer has come and the connection is over, so that a shutdown finds nothing more to shut, and is no error. */
+/* In rehearsal: whether the answer has come and the connection is over, so that a shutdown finds nothing more to shut,
+ * and is no error. */
 bool connection_is_over(descriptor entry);
 
 /*
- * Around a receive, with enforce_timeouts: limits a blocking one, whose call waits for its answer. connection_wait_over returns the errno that
- * the program shall see.
+ * Around a receive, with enforce_timeouts: limits a blocking one, whose call waits for its answer. connection_wait_over
+ * returns the errno that the program shall see.
  */
 void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit);
 int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error);
@@ -81,8 +88,9 @@ struct received {
 };
 
 /*
- * After a send or receive on a descriptor whose entry named a connection when the call began: `result` and `error` as the real
- * function left them. `first`: the first bytes that were sent (the kernel has read them, so they are readable), or NULL.
+ * After a send or receive on a descriptor whose entry named a connection when the call began: `result` and `error` as
+ * the real function left them. `first`: the first bytes that were sent (the kernel has read them, so they are
+ * readable), or NULL.
  */
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first);
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);
@@ -98,9 +106,11 @@ void connection_shutting(int fd, int how);
 void connection_closing(int fd);
 /* Before close_range and closefrom. */
 void connection_closing_range(unsigned int first, unsigned int last);
-/* After a successful socket(): the number's past, if a close of it was missed, is over; what it is now is remembered. */
+/* After a successful socket(): the number's past, if a close of it was missed, is over; what it is now is remembered.
+ */
 void connection_created(int fd, int domain, int type, int protocol);
-/* After a successful dup: `to` is another number for what `fd` is; `to`'s own past was ended by connection_closing before. */
+/* After a successful dup: `to` is another number for what `fd` is; `to`'s own past was ended by connection_closing
+ * before. */
 void connection_duplicated(int fd, int to);
 
 /* Before the process ends: settles what its status tells, gives everything back. Once; later calls find nothing. */

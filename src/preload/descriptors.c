@@ -13,7 +13,8 @@ static _Atomic uint32_t highest_chunk;
 
 static struct descriptor_chunk *chunk_map(uint32_t number)
 {
-    void *fresh = mmap(NULL, sizeof(struct descriptor_chunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *fresh =
+        mmap(NULL, sizeof(struct descriptor_chunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fresh == MAP_FAILED)
         return NULL;
     struct descriptor_chunk *present = NULL;
@@ -23,8 +24,8 @@ static struct descriptor_chunk *chunk_map(uint32_t number)
         return present;
     }
     uint32_t highest = atomic_load_explicit(&highest_chunk, memory_order_relaxed);
-    while (highest < number && !atomic_compare_exchange_weak_explicit(&highest_chunk, &highest, number, memory_order_relaxed,
-                                                                      memory_order_relaxed)) {
+    while (highest < number && !atomic_compare_exchange_weak_explicit(&highest_chunk, &highest, number,
+                                                                      memory_order_relaxed, memory_order_relaxed)) {
     }
     return fresh;
 }

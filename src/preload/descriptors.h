@@ -1,8 +1,9 @@
 /*
- * descriptors.h - what is known of each descriptor number: nothing, what socket() was asked for, or a guarded connection.
+ * descriptors.h - what is known of each descriptor number: nothing, what socket() was asked for, or a guarded
+ * connection.
  *
- * Chunks are mapped when a number in them is first used; nothing loops over RLIMIT_NOFILE. An entry is one 64-bit word, so reading it is
- * one load: the way of an untracked descriptor through every wrapper. Async-signal-safe; no lock.
+ * Chunks are mapped when a number in them is first used; nothing loops over RLIMIT_NOFILE. An entry is one 64-bit word,
+ * so reading it is one load: the way of an untracked descriptor through every wrapper. Async-signal-safe; no lock.
  */
 #ifndef SOCKFUSE_PRELOAD_DESCRIPTORS_H
 #define SOCKFUSE_PRELOAD_DESCRIPTORS_H
@@ -23,7 +24,7 @@
 typedef uint64_t descriptor;
 #define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
 #define DESCRIPTOR_ELSEWHERE UINT64_C(5) /* such a one that was connected to a fallback, and is not watched */
-#define DESCRIPTOR_OTHER UINT64_C(2)  /* some other socket: never guarded */
+#define DESCRIPTOR_OTHER UINT64_C(2)     /* some other socket: never guarded */
 
 struct descriptor_chunk {
     _Atomic uint64_t at[CHUNK_SIZE];

@@ -44,7 +44,8 @@ static void set_un(struct elsewhere *elsewhere, const struct endpoint *at)
     memset(un, 0, sizeof *un);
     un->sun_family = AF_UNIX;
     memcpy(un->sun_path + (at->abstract ? 1 : 0), at->path, length);
-    elsewhere->length = at->abstract ? (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length) : (socklen_t)sizeof *un;
+    elsewhere->length =
+        at->abstract ? (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length) : (socklen_t)sizeof *un;
 }
 
 static bool takes_mapped(int fd)
@@ -90,10 +91,12 @@ bool elsewhere_fallback(struct elsewhere *elsewhere, int fd, const struct fallba
 
 static in_port_t *port_of(struct elsewhere *elsewhere)
 {
-    return elsewhere->address.any.sa_family == AF_INET ? &elsewhere->address.in.sin_port : &elsewhere->address.in6.sin6_port;
+    return elsewhere->address.any.sa_family == AF_INET ? &elsewhere->address.in.sin_port
+                                                       : &elsewhere->address.in6.sin6_port;
 }
 
-/* The address that the socket is bound to, or will be when it is connected within this host. False: of another family than `wanted`. */
+/* The address that the socket is bound to, or will be when it is connected within this host. False: of another family
+ * than `wanted`. */
 static bool own_address(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
 {
     struct in6_addr *in6 = &elsewhere->address.in6.sin6_addr;
@@ -142,7 +145,8 @@ bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *
     if (!own_address(elsewhere, fd, wanted))
         return false;
     if (*port_of(elsewhere) == 0) {
-        /* To no address: then the kernel takes the binding back when the attempt is over, and the socket is fresh again. */
+        /* To no address: then the kernel takes the binding back when the attempt is over, and the socket is fresh
+         * again. */
         struct elsewhere any = {.address.any.sa_family = wanted->sa_family};
         socklen_t length = wanted->sa_family == AF_INET ? sizeof any.address.in : sizeof any.address.in6;
         if (bind(fd, &any.address.any, length) != 0 || !own_address(elsewhere, fd, wanted))
@@ -156,10 +160,10 @@ bool elsewhere_deafen(int fd, bool everything)
     /* The packet begins with its TCP header, whose length in words is in the upper half of byte 12. */
     static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
     static const struct sock_filter drop_data[] = {
-        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12),       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
-        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),       BPF_STMT(BPF_MISC | BPF_TAX, 0),
-        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2), BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  BPF_STMT(BPF_RET | BPF_K, 0),
     };
     struct sock_fprog program = {
         .len = (unsigned short)(everything ? sizeof drop_all / sizeof *drop_all : sizeof drop_data / sizeof *drop_data),

@@ -1,8 +1,8 @@
 /*
  * elsewhere.h - addresses to which an attempt is connected instead of where its program wanted.
  *
- * Two reasons to do so: a fallback, and a fault in rehearsal. It is always the program's own socket, with its own flags. Knows no circuit.
- * Async-signal-safe; system calls: one to four each. Callers preserve errno.
+ * Two reasons to do so: a fallback, and a fault in rehearsal. It is always the program's own socket, with its own
+ * flags. Knows no circuit. Async-signal-safe; system calls: one to four each. Callers preserve errno.
  */
 #ifndef SOCKFUSE_PRELOAD_ELSEWHERE_H
 #define SOCKFUSE_PRELOAD_ELSEWHERE_H
@@ -25,21 +25,23 @@ struct elsewhere {
     } address;
 };
 
-/* Where a fallback is for that socket; false if it can't be connected there: another family, IPV6_V6ONLY, an unresolved host. */
+/* Where a fallback is for that socket; false if it can't be connected there: another family, IPV6_V6ONLY, an unresolved
+ * host. */
 bool elsewhere_fallback(struct elsewhere *elsewhere, int fd, const struct fallback *fallback);
 
 /* Where the kernel refuses: port 0 of this host, at which nobody can listen, or an abstract name that nobody has. */
 bool elsewhere_refusing(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted);
 
 /*
- * The socket's own address, to which it is bound if it was not: connected there it meets itself (a simultaneous open, RFC 9293, 3.5). Only of
- * TCP sockets.
+ * The socket's own address, to which it is bound if it was not: connected there it meets itself (a simultaneous open,
+ * RFC 9293, 3.5). Only of TCP sockets.
  */
 bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted);
 
 /*
- * What the socket shall not receive from itself: `everything`, so that it stays in SYN-SENT; or data alone, so that it is connected, but does not
- * read what it sends. False if the kernel does not take the filter (no TCP socket, SO_LOCK_FILTER).
+ * What the socket shall not receive from itself: `everything`, so that it stays in SYN-SENT; or data alone, so that it
+ * is connected, but does not read what it sends. False if the kernel does not take the filter (no TCP socket,
+ * SO_LOCK_FILTER).
  */
 bool elsewhere_deafen(int fd, bool everything);
 void elsewhere_undeafen(int fd);

@@ -115,7 +115,8 @@ void connection_exit(int status)
         struct connection *connection = life_of(entry);
         if (!connection)
             continue;
-        /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer. */
+        /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer.
+         */
         bool gave_up = status != 0 || life_phase(connection) == PHASE_CONNECTING;
         life_judge_end(connection, fd, gave_up);
         life_forget(connection);

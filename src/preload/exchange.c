@@ -39,14 +39,16 @@ static bool is_from_peer(int error)
     }
 }
 
-/* Takes the marks of the last call's end away: one of several threads that send at once gets them, and begins the next call. */
+/* Takes the marks of the last call's end away: one of several threads that send at once gets them, and begins the next
+ * call. */
 static uint32_t take_end(struct connection *connection)
 {
     const uint32_t ends = (uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED;
     return atomic_fetch_and_explicit(&connection->flags, ~ends, memory_order_acq_rel) & ends;
 }
 
-/* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is none. */
+/* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
+ * none. */
 static bool may_begin(const struct connection *connection)
 {
     if (connection->call == CALL_NONE || !connection_has(connection, CONNECTION_CONNECTED) ||
@@ -61,9 +63,10 @@ static bool may_begin(const struct connection *connection)
 }
 
 /*
- * A connection whose request was refused is dead to the program, as after a reset, and for good: GnuTLS keeps a record that could not
- * be sent and sends it with its goodbye, and libpq reads on to hear why the send failed. The reading side is shut, which tells the peer
- * nothing: whoever waits for the connection sees its end (tests/e2e/test_pools.py, tests/e2e/matrix: kept_refused).
+ * A connection whose request was refused is dead to the program, as after a reset, and for good: GnuTLS keeps a record
+ * that could not be sent and sends it with its goodbye, and libpq reads on to hear why the send failed. The reading
+ * side is shut, which tells the peer nothing: whoever waits for the connection sees its end (tests/e2e/test_pools.py,
+ * tests/e2e/matrix: kept_refused).
  */
 static void break_off(int fd)
 {
@@ -183,7 +186,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     life_requested(connection);
 }
 
-static void bytes_came(struct connection *connection, size_t bytes, const struct received *received, enum tls_doing doing)
+static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
+                       enum tls_doing doing)
 {
     const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
     life_connected(connection);
@@ -191,7 +195,8 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
         if (doing != TLS_NOTHING)
             connection_mark(connection, CONNECTION_TLS_SEEN);
         if (!connection_has(connection, CONNECTION_TLS_SEEN))
-            life_settle(connection, SEEN_BYTES, 0, false); /* its TLS is inside the program: the handshake is all we see */
+            life_settle(connection, SEEN_BYTES, 0,
+                        false); /* its TLS is inside the program: the handshake is all we see */
         return;
     }
     life_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
@@ -215,7 +220,8 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         if (received->wanted > 0)
             life_ended(connection, fd, SEEN_END, 0);
     } else if (error == EAGAIN || error == EWOULDBLOCK) {
-        /* A blocking receive ends so when its SO_RCVTIMEO ran out. One that is shorter than abandon_after is a program's tick. */
+        /* A blocking receive ends so when its SO_RCVTIMEO ran out. One that is shorter than abandon_after is a
+         * program's tick. */
         uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
         if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
             clock_real_ns() - since >= connection->target->rules.abandon_after_ns)

@@ -1,14 +1,13 @@
 /*
  * guest.h - the library's state in its host process: the roots, and how far start-up has come.
  *
- * Everything here is written by startup.c (and once more after a fork, or when the segment's file was deleted) and read by everybody.
- * Each level needs those before it:
+ * Everything here is written by startup.c (and once more after a fork, or when the segment's file was deleted) and read
+ * by everybody. Each level needs those before it:
  *
- *   loaded     the dynamic linker has mapped us; other libraries' constructors may already call wrappers: they pass through
- *   resolved   real.NAME leads behind us
- *   policied   there is a policy for this program; without one the library stays here and does nothing
- *   attached   the segment is mapped and this process has a slot in it
- *   ready      guest_ready() is true: wrappers guard
+ *   loaded     the dynamic linker has mapped us; other libraries' constructors may already call wrappers: they pass
+ * through resolved   real.NAME leads behind us policied   there is a policy for this program; without one the library
+ * stays here and does nothing attached   the segment is mapped and this process has a slot in it ready guest_ready() is
+ * true: wrappers guard
  */
 #ifndef SOCKFUSE_PRELOAD_GUEST_H
 #define SOCKFUSE_PRELOAD_GUEST_H
@@ -20,7 +19,8 @@
 #include "policy/policy.h"
 #include "segment/guard.h"
 
-/* A guard with the segment that it uses; the segment of a deleted file stays mapped, for calls may be in flight in it. */
+/* A guard with the segment that it uses; the segment of a deleted file stays mapped, for calls may be in flight in it.
+ */
 struct station {
     struct guard guard;
     struct segment segment;
@@ -34,8 +34,9 @@ struct guest {
     char program[PROGRAM_NAME_MAX];
     _Atomic(struct station *) host;    /* scope = host */
     _Atomic(struct station *) process; /* scope = process */
-    uint32_t run; /* hash of SOCKFUSE_RUN: processes that share it number their attempts together (rehearsal.c); 0: none */
-    _Atomic uint64_t checked_ns;       /* when the segment's file was last looked at (real clock) */
+    uint32_t
+        run; /* hash of SOCKFUSE_RUN: processes that share it number their attempts together (rehearsal.c); 0: none */
+    _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
 };
 
 /* A root. */
@@ -47,13 +48,13 @@ static inline bool guest_ready(void)
 }
 
 /*
- * The station of that scope, with a holder that belongs to this process: after a fork it joins the segment anew (then there are system calls).
- * NULL: pass through.
+ * The station of that scope, with a holder that belongs to this process: after a fork it joins the segment anew (then
+ * there are system calls). NULL: pass through.
  */
 struct station *guest_station(enum target_scope scope);
 /*
- * Looks, once a second at the most, whether the segment's file still stands (one system call); if it was deleted or replaced, the next calls
- * go where new processes go. For calls that were admitted: a refusal costs no system call.
+ * Looks, once a second at the most, whether the segment's file still stands (one system call); if it was deleted or
+ * replaced, the next calls go where new processes go. For calls that were admitted: a refusal costs no system call.
  */
 void guest_check_station(struct station *station, uint64_t real_ns);
 /* The present station of that scope, without any of this; NULL if there is none. */

@@ -10,8 +10,9 @@
 
 #define HELD_MAX 64u
 /*
- * A program that goes on to another address does so at once, or after the delay of Happy Eyeballs (RFC 8305 says 250 ms, and at most 2 s). Until then
- * an attempt to the same address is another thread's, or another request of an event loop.
+ * A program that goes on to another address does so at once, or after the delay of Happy Eyeballs (RFC 8305 says 250
+ * ms, and at most 2 s). Until then an attempt to the same address is another thread's, or another request of an event
+ * loop.
  */
 #define GOES_ON_WITHIN_NS NS_PER_S
 
@@ -34,7 +35,8 @@ static _Atomic uint32_t holding;     /* how many hold something, so that an atte
 /* Changes a place's state; the winner may read and write the rest. */
 static bool move(struct held *place, uint32_t from, uint32_t to)
 {
-    return atomic_compare_exchange_strong_explicit(&place->state, &from, to, memory_order_acq_rel, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&place->state, &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
 }
 
 bool held_take(struct connection *connection, const struct observation *observation)

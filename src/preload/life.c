@@ -15,9 +15,11 @@
 #include "preload/socket_state.h"
 #include "segment/clock.h"
 
-/* A program's last words before it closes (TLS close_notify, "quit") are no new request: the wait before them counts. */
+/* A program's last words before it closes (TLS close_notify, "quit") are no new request: the wait before them counts.
+ */
 #define LAST_WORDS_NS (50 * NS_PER_MS)
-/* A shutdown of the sending side this long before the close was the end of the request, not of the program's patience. */
+/* A shutdown of the sending side this long before the close was the end of the request, not of the program's patience.
+ */
 #define HALF_CLOSE_NS (100 * NS_PER_MS)
 
 struct connection *life_of_anybody(descriptor entry)
@@ -69,7 +71,8 @@ void life_connected(struct connection *connection)
 void life_requested(struct connection *connection)
 {
     bool just_begun = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SENT);
-    uint64_t now_ns = just_begun ? atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed) : clock_real_ns();
+    uint64_t now_ns =
+        just_begun ? atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed) : clock_real_ns();
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
@@ -161,7 +164,8 @@ static bool settle_broken_answer(struct connection *connection)
     return true;
 }
 
-/* Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS. */
+/* Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS.
+ */
 static bool data_is_answer(const struct connection *connection)
 {
     return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
@@ -196,7 +200,8 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
     life_settle(connection, seen, error, false);
 }
 
-/* Attempts to the destination's other addresses that were connected without the program having asked: they make this one a loser. */
+/* Attempts to the destination's other addresses that were connected without the program having asked: they make this
+ * one a loser. */
 static void look_for_winners(const struct connection *loser)
 {
     for (uint32_t i = 0; i < pool_high(); i++) {
@@ -225,7 +230,8 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
     enum seen seen = SEEN_GAVE_UP;
     int error = 0;
 
-    if ((state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE) && life_phase(connection) == PHASE_CONNECTING) {
+    if ((state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE) &&
+        life_phase(connection) == PHASE_CONNECTING) {
         life_connected(connection); /* success leaves no trace in many programs */
         /* It has waited for its server to speak since then, not since now. */
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
@@ -245,12 +251,13 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
         if (error)
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)
-            seen = SEEN_END; /* both sides had shut down, and no byte had come */
+            seen = SEEN_END;                                      /* both sides had shut down, and no byte had come */
         else if (!connection_has(connection, CONNECTION_DELAYED)) /* in rehearsal: given up before it had begun */
-            return; /* the error was taken by somebody we did not see */
+            return;                                               /* the error was taken by somebody we did not see */
     } else if (state.stage == SOCKET_PEER_DONE) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */
-        if (phase == PHASE_REQUESTED || waited_ns(connection, clock_real_ns()) >= connection->target->rules.abandon_after_ns)
+        if (phase == PHASE_REQUESTED ||
+            waited_ns(connection, clock_real_ns()) >= connection->target->rules.abandon_after_ns)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
@@ -267,5 +274,6 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
 void life_forget(struct connection *connection)
 {
     if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->call, connection->target, life_shard(), clock_circuit_ns());
+        guard_forget(&connection->station->guard, connection->call, connection->target, life_shard(),
+                     clock_circuit_ns());
 }

@@ -1,5 +1,6 @@
 /*
- * life.h - what the three parts of a connection's life share: attempt.c (connect), exchange.c (requests and answers), ending.c (closing).
+ * life.h - what the three parts of a connection's life share: attempt.c (connect), exchange.c (requests and answers),
+ * ending.c (closing).
  *
  * Private to them; wrappers use connection.h.
  */
@@ -11,7 +12,8 @@
 #include "preload/connection.h"
 #include "preload/pool.h"
 
-/* The connection of this process that an entry names; NULL if it names none, or one that an ancestor made, or one that has moved on. */
+/* The connection of this process that an entry names; NULL if it names none, or one that an ancestor made, or one that
+ * has moved on. */
 struct connection *life_of(descriptor entry);
 /* The same, whosever it is. */
 struct connection *life_of_anybody(descriptor entry);
@@ -34,17 +36,20 @@ void life_requested(struct connection *connection);
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 
 /*
- * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that socket, and whether data
- * came that the program's own reads did not show (stdio). Takes at most two system calls, none for bytes.
+ * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that
+ * socket, and whether data came that the program's own reads did not show (stdio). Takes at most two system calls, none
+ * for bytes.
  */
 void life_ended(struct connection *connection, int fd, enum seen seen, int error);
 /* The same without asking: for what is certain. `at_once`: connect itself failed without having waited. */
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once);
 
-/* The program ends its interest in the connection while the descriptor is still open: judges the call by the kernel's word. */
+/* The program ends its interest in the connection while the descriptor is still open: judges the call by the kernel's
+ * word. */
 void life_judge_end(struct connection *connection, int fd, bool gave_up);
 
-/* An entry that was taken out of the table: one alias less; with the last one the call ends, while the descriptor is still open. */
+/* An entry that was taken out of the table: one alias less; with the last one the call ends, while the descriptor is
+ * still open. */
 void life_release(descriptor entry, int fd);
 
 /* The connection is over for this process: its records go back. */

@@ -40,7 +40,8 @@ void limit_lift(const struct limit *limit, int fd)
 
 bool limit_attempt(int fd, uint64_t timeout_ns)
 {
-    unsigned int own = 0, wanted = timeout_ns / NS_PER_MS < UINT32_MAX ? (unsigned int)(timeout_ns / NS_PER_MS) : UINT32_MAX;
+    unsigned int own = 0,
+                 wanted = timeout_ns / NS_PER_MS < UINT32_MAX ? (unsigned int)(timeout_ns / NS_PER_MS) : UINT32_MAX;
     socklen_t length = sizeof own;
     return real.getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &own, &length) == 0 && own == 0 &&
            setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wanted, sizeof wanted) == 0;

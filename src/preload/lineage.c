@@ -10,17 +10,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* This lies in a page that the kernel clears in a fork's child; the rest is ordinary memory, which the child inherits. */
+/* This lies in a page that the kernel clears in a fork's child; the rest is ordinary memory, which the child inherits.
+ */
 struct wiped {
     _Atomic uint32_t epoch;
     _Atomic uint32_t pid;
 };
 
-static struct wiped *wiped;             /* NULL: this kernel can't wipe, or we have not started */
-static struct wiped fallback;           /* then pthread_atfork's child handler clears this one */
-static _Atomic uint32_t last_epoch;     /* inherited by children, so that theirs differ */
+static struct wiped *wiped;         /* NULL: this kernel can't wipe, or we have not started */
+static struct wiped fallback;       /* then pthread_atfork's child handler clears this one */
+static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
-/* The first look after a fork: gives this memory its own epoch. Threads may race; one of them wins, all see its epoch. */
+/* The first look after a fork: gives this memory its own epoch. Threads may race; one of them wins, all see its epoch.
+ */
 static uint32_t new_epoch(struct wiped *page)
 {
     uint32_t epoch = atomic_load_explicit(&last_epoch, memory_order_relaxed) + 1;
@@ -29,7 +31,8 @@ static uint32_t new_epoch(struct wiped *page)
         epoch = 1;
     /* The pid first: whoever sees the epoch (acquire) sees it. */
     atomic_store_explicit(&page->pid, (uint32_t)getpid(), memory_order_relaxed);
-    if (!atomic_compare_exchange_strong_explicit(&page->epoch, &none, epoch, memory_order_acq_rel, memory_order_acquire))
+    if (!atomic_compare_exchange_strong_explicit(&page->epoch, &none, epoch, memory_order_acq_rel,
+                                                 memory_order_acquire))
         return none;
     atomic_store_explicit(&last_epoch, epoch, memory_order_relaxed);
     return epoch;

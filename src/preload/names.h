@@ -1,9 +1,9 @@
 /*
  * names.h - by which names this program came to an address.
  *
- * getaddrinfo and its elders are watched, so that a policy may name hosts. The table is per process, since the thread that resolves is
- * often not the one that connects (curl, node). Fixed size; only names that the policy wants are kept. Readers never wait: an entry that
- * is just being written is not seen. Async-signal-safe; no system call.
+ * getaddrinfo and its elders are watched, so that a policy may name hosts. The table is per process, since the thread
+ * that resolves is often not the one that connects (curl, node). Fixed size; only names that the policy wants are kept.
+ * Readers never wait: an entry that is just being written is not seen. Async-signal-safe; no system call.
  */
 #ifndef SOCKFUSE_PRELOAD_NAMES_H
 #define SOCKFUSE_PRELOAD_NAMES_H
@@ -13,7 +13,7 @@
 
 #include "policy/endpoint.h"
 
-#define NAMES_MAX 256     /* (name, address) pairs that are remembered */
+#define NAMES_MAX 256      /* (name, address) pairs that are remembered */
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 bytes, and the end */
 
 /* A number for one answer of the resolver: all its addresses are noted under it. */

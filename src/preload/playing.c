@@ -1,8 +1,10 @@
 /*
- * playing.c - what a program meets after the connection in a rehearsal: the reset, or the canned answer. See rehearsal.h.
+ * playing.c - what a program meets after the connection in a rehearsal: the reset, or the canned answer. See
+ * rehearsal.h.
  *
- * The socket is connected to itself, so what is sent into it comes out of it: the program is woken and reads by whatever means, as it would from a
- * server. What the program itself sends is taken by the wrapper. (What it sends unseen, by stdio, the filter drops.)
+ * The socket is connected to itself, so what is sent into it comes out of it: the program is woken and reads by
+ * whatever means, as it would from a server. What the program itself sends is taken by the wrapper. (What it sends
+ * unseen, by stdio, the filter drops.)
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,11 +29,25 @@ static const char *reason_phrase(uint32_t status)
         uint32_t status;
         const char *phrase;
     } phrases[] = {
-        {400, "Bad Request"},       {401, "Unauthorized"},          {402, "Payment Required"},     {403, "Forbidden"},
-        {404, "Not Found"},         {405, "Method Not Allowed"},    {406, "Not Acceptable"},       {408, "Request Timeout"},
-        {409, "Conflict"},          {410, "Gone"},                  {413, "Content Too Large"},    {422, "Unprocessable Content"},
-        {429, "Too Many Requests"}, {500, "Internal Server Error"}, {501, "Not Implemented"},      {502, "Bad Gateway"},
-        {503, "Service Unavailable"}, {504, "Gateway Timeout"},     {507, "Insufficient Storage"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {402, "Payment Required"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {413, "Content Too Large"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {507, "Insufficient Storage"},
     };
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
         if (phrases[i].status == status)
@@ -80,7 +96,8 @@ static void play_answer(int fd, uint32_t status, const struct iovec *request)
         real.shutdown(fd, SHUT_WR);
 }
 
-/* Dissolving the association aborts it (tcp_disconnect): ECONNRESET waits in the socket, and whoever polls it is woken. */
+/* Dissolving the association aborts it (tcp_disconnect): ECONNRESET waits in the socket, and whoever polls it is woken.
+ */
 static void play_reset(int fd)
 {
     struct sockaddr nobody = {.sa_family = AF_UNSPEC};
@@ -96,7 +113,8 @@ static enum fault_kind kind_of(const struct connection *connection)
 /* Of several threads that send at once, one plays. */
 static bool begins_to_play(struct connection *connection)
 {
-    return !(atomic_fetch_or_explicit(&connection->flags, CONNECTION_PLAYED, memory_order_acq_rel) & (uint32_t)CONNECTION_PLAYED);
+    return !(atomic_fetch_or_explicit(&connection->flags, CONNECTION_PLAYED, memory_order_acq_rel) &
+             (uint32_t)CONNECTION_PLAYED);
 }
 
 /* The first bytes of a request, that is, of the first part that has any. */

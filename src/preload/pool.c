@@ -12,7 +12,8 @@
 
 static _Atomic(struct connection *) chunks[POOL_CHUNKS]; /* a root of this file alone */
 static _Atomic uint32_t high;
-/* The list of free records: changes:32 | number + 1:32. The count of changes keeps a slow CAS from taking an old head. */
+/* The list of free records: changes:32 | number + 1:32. The count of changes keeps a slow CAS from taking an old head.
+ */
 static _Atomic uint64_t free_list;
 
 struct connection *pool_at(uint32_t number)
@@ -36,8 +37,8 @@ static uint32_t list_take(void)
     while ((uint32_t)head) {
         uint32_t number = (uint32_t)head - 1;
         uint64_t next = atomic_load_explicit(&pool_at(number)->next, memory_order_relaxed);
-        if (atomic_compare_exchange_weak_explicit(&free_list, &head, ((head >> 32) + 1) << 32 | next, memory_order_acq_rel,
-                                                  memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&free_list, &head, ((head >> 32) + 1) << 32 | next,
+                                                  memory_order_acq_rel, memory_order_acquire))
             return number;
     }
     return CONNECTION_NONE;
@@ -50,15 +51,16 @@ static uint32_t list_extend(void)
     do {
         if (number >= POOL_CHUNK * POOL_CHUNKS)
             return CONNECTION_NONE;
-    } while (!atomic_compare_exchange_weak_explicit(&high, &number, number + 1, memory_order_relaxed, memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&high, &number, number + 1, memory_order_relaxed, memory_order_relaxed));
     if (!pool_at(number)) {
         size_t size = POOL_CHUNK * sizeof(struct connection);
         void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         struct connection *present = NULL;
         if (fresh == MAP_FAILED)
             return CONNECTION_NONE; /* this number is lost; the next one tries again */
-        if (!atomic_compare_exchange_strong_explicit(&chunks[number / POOL_CHUNK], &present, fresh, memory_order_acq_rel,
-                                                     memory_order_acquire))
+        if (!atomic_compare_exchange_strong_explicit(&chunks[number / POOL_CHUNK], &present, fresh,
+                                                     memory_order_acq_rel, memory_order_acquire))
             munmap(fresh, size);
     }
     return number;

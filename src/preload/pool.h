@@ -1,8 +1,8 @@
 /*
  * pool.h - the memory of guarded connections: what this process knows of each beyond its record in the segment.
  *
- * Records are taken from chunks that are mapped when needed and never given back to the kernel, so that a late reader always finds memory; a serial
- * number tells it that the record has moved on. Lock-free, async-signal-safe.
+ * Records are taken from chunks that are mapped when needed and never given back to the kernel, so that a late reader
+ * always finds memory; a serial number tells it that the record has moved on. Lock-free, async-signal-safe.
  */
 #ifndef SOCKFUSE_PRELOAD_POOL_H
 #define SOCKFUSE_PRELOAD_POOL_H
@@ -19,24 +19,24 @@
 
 enum connection_flag {
     CONNECTION_UNIX = 1u << 0,
-    CONNECTION_FAST_OPEN = 1u << 1,  /* connect or send succeeded while the kernel still waits for the peer */
-    CONNECTION_SENT = 1u << 2,       /* the program has sent something */
-    CONNECTION_SHUT_READ = 1u << 3,  /* by the program */
+    CONNECTION_FAST_OPEN = 1u << 1, /* connect or send succeeded while the kernel still waits for the peer */
+    CONNECTION_SENT = 1u << 2,      /* the program has sent something */
+    CONNECTION_SHUT_READ = 1u << 3, /* by the program */
     CONNECTION_SHUT_WRITE = 1u << 4,
-    CONNECTION_ANSWERED = 1u << 5,   /* a byte of an answer was seen */
-    CONNECTION_FAILED = 1u << 6,     /* the call came to another end */
-    CONNECTION_CONNECTED = 1u << 7,  /* the attempt had succeeded */
-    CONNECTION_REUSED = 1u << 8,     /* a former call on it was answered */
-    CONNECTION_ANSWERING = 1u << 9,  /* bytes of the answer came, but not enough to judge it */
-    CONNECTION_TLS = 1u << 10,       /* it speaks TLS */
-    CONNECTION_TLS_SEEN = 1u << 11,  /* with a library whose plaintext we see: bytes on the wire are no answer */
-    CONNECTION_OVER = 1u << 14,      /* the peer is gone: what is sent to it from now on is no request */
-    CONNECTION_BROKEN = 1u << 18,    /* a request on it was refused: nothing is sent on it any more */
-    CONNECTION_LIMITED = 1u << 13,   /* its attempt has a limit of ours, which the connection must not have */
-    CONNECTION_FAULTY = 1u << 15,    /* in rehearsal: it has a fault */
-    CONNECTION_PLAYED = 1u << 16,    /* what comes after the connection was played */
-    CONNECTION_DELAYED = 1u << 17,   /* its attempt has not begun yet */
-    CONNECTION_STREAM = 1u << 12,    /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_ANSWERED = 1u << 5,  /* a byte of an answer was seen */
+    CONNECTION_FAILED = 1u << 6,    /* the call came to another end */
+    CONNECTION_CONNECTED = 1u << 7, /* the attempt had succeeded */
+    CONNECTION_REUSED = 1u << 8,    /* a former call on it was answered */
+    CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */
+    CONNECTION_TLS = 1u << 10,      /* it speaks TLS */
+    CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
+    CONNECTION_OVER = 1u << 14,     /* the peer is gone: what is sent to it from now on is no request */
+    CONNECTION_BROKEN = 1u << 18,   /* a request on it was refused: nothing is sent on it any more */
+    CONNECTION_LIMITED = 1u << 13,  /* its attempt has a limit of ours, which the connection must not have */
+    CONNECTION_FAULTY = 1u << 15,   /* in rehearsal: it has a fault */
+    CONNECTION_PLAYED = 1u << 16,   /* what comes after the connection was played */
+    CONNECTION_DELAYED = 1u << 17,  /* its attempt has not begun yet */
+    CONNECTION_STREAM = 1u << 12,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
 
 #define FAULT_KIND_MASK 0xffu
@@ -50,15 +50,16 @@ struct connection {
     uint32_t epoch;           /* the process (lineage.h) whose call it is */
     uint32_t call;            /* its record in the segment */
     uint32_t circuit;
-    uint32_t raced_since;     /* siblings_now() when the attempt began */
-    _Atomic int fd;           /* one of its descriptors */
+    uint32_t raced_since; /* siblings_now() when the attempt began */
+    _Atomic int fd;       /* one of its descriptors */
     struct station *station;
     const struct target *target;
-    uint64_t cookie;          /* of its socket (SO_COOKIE) */
+    uint64_t cookie; /* of its socket (SO_COOKIE) */
     uint64_t address_key;
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
     size_t sibling_count;                 /* 0: it has no name */
-    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
+    _Atomic uint64_t
+        waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
     struct http_reader http;           /* how far the answer is read */

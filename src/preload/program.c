@@ -28,7 +28,8 @@ const char *program_name(void)
     return name[0] == '-' && name[1] ? name + 1 : name;
 }
 
-/* --- scripts --------------------------------------------------------------------------------------------------------- */
+/* --- scripts ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether the executed file is another one than the binary that runs: then that is the interpreter of a script. */
 static bool is_interpreted(const char *executed)
@@ -77,7 +78,8 @@ static const char *first_word(int argc, char *const *argv)
     return "";
 }
 
-/* --- the search ------------------------------------------------------------------------------------------------------ */
+/* --- the search ------------------------------------------------------------------------------------------------------
+ */
 
 bool program_discover(int argc, char *const *argv, const char *(*environment)(const char *name),
                       struct discovery *found)
@@ -87,7 +89,8 @@ bool program_discover(int argc, char *const *argv, const char *(*environment)(co
     const char *file = base_name(executed ? executed : "");
     /* Where both have one name there is nothing to choose between. */
     const bool is_script = strcmp(file, program_name()) && executed && is_interpreted(executed);
-    const char *names[PROGRAM_NAMES_MAX] = {is_script ? file : "", argument, program_name(), is_script ? "" : file, NULL};
+    const char *names[PROGRAM_NAMES_MAX] = {is_script ? file : "", argument, program_name(), is_script ? "" : file,
+                                            NULL};
     if (!policy_discover(names, environment, found))
         return false;
     /*

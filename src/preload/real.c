@@ -7,34 +7,38 @@
 #include <errno.h>
 #include <string.h>
 
-
 /*
- * Stubs: the first call through a pointer that nobody has resolved yet. Other libraries' constructors run before ours, and an allocator may
- * read files while it starts: so this neither allocates nor waits, and nothing else of this library has to be ready.
+ * Stubs: the first call through a pointer that nobody has resolved yet. Other libraries' constructors run before ours,
+ * and an allocator may read files while it starts: so this neither allocates nor waits, and nothing else of this
+ * library has to be ready.
  */
-#define SYMBOL(name, type, parameters, arguments)        \
-    static type early_##name parameters                  \
-    {                                                    \
-        void *found = dlsym(RTLD_NEXT, #name);           \
-        memcpy(&real.name, &found, sizeof found);        \
-        return real.name arguments;                      \
+#define SYMBOL(name, type, parameters, arguments)                                                                      \
+    static type early_##name parameters                                                                                \
+    {                                                                                                                  \
+        void *found = dlsym(RTLD_NEXT, #name);                                                                         \
+        memcpy(&real.name, &found, sizeof found);                                                                      \
+        return real.name arguments;                                                                                    \
     }
-#define missing_int errno = ENOSYS; return -1
-#define missing_ssize_t errno = ENOSYS; return -1
+#define missing_int                                                                                                    \
+    errno = ENOSYS;                                                                                                    \
+    return -1
+#define missing_ssize_t                                                                                                \
+    errno = ENOSYS;                                                                                                    \
+    return -1
 #define missing_void return
-#define OPTIONAL(name, type, parameters, arguments)      \
-    static type missing_##name parameters                \
-    {                                                    \
-        missing_##type;                                  \
-    }                                                    \
-    static type early_##name parameters                  \
-    {                                                    \
-        void *found = dlsym(RTLD_NEXT, #name);           \
-        if (found)                                       \
-            memcpy(&real.name, &found, sizeof found);    \
-        else                                             \
-            real.name = missing_##name;                  \
-        return real.name arguments;                      \
+#define OPTIONAL(name, type, parameters, arguments)                                                                    \
+    static type missing_##name parameters                                                                              \
+    {                                                                                                                  \
+        missing_##type;                                                                                                \
+    }                                                                                                                  \
+    static type early_##name parameters                                                                                \
+    {                                                                                                                  \
+        void *found = dlsym(RTLD_NEXT, #name);                                                                         \
+        if (found)                                                                                                     \
+            memcpy(&real.name, &found, sizeof found);                                                                  \
+        else                                                                                                           \
+            real.name = missing_##name;                                                                                \
+        return real.name arguments;                                                                                    \
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -49,15 +53,15 @@ struct real real = {
 void real_resolve(void)
 {
     void *found;
-#define SYMBOL(name, type, parameters, arguments)        \
-    found = dlsym(RTLD_NEXT, #name);                     \
-    if (found)                                           \
+#define SYMBOL(name, type, parameters, arguments)                                                                      \
+    found = dlsym(RTLD_NEXT, #name);                                                                                   \
+    if (found)                                                                                                         \
         memcpy(&real.name, &found, sizeof found);
-#define OPTIONAL(name, type, parameters, arguments)      \
-    found = dlsym(RTLD_NEXT, #name);                     \
-    if (found)                                           \
-        memcpy(&real.name, &found, sizeof found);        \
-    else                                                 \
+#define OPTIONAL(name, type, parameters, arguments)                                                                    \
+    found = dlsym(RTLD_NEXT, #name);                                                                                   \
+    if (found)                                                                                                         \
+        memcpy(&real.name, &found, sizeof found);                                                                      \
+    else                                                                                                               \
         real.name = missing_##name;
 #include "preload/symbols.def"
 }

@@ -1,9 +1,10 @@
 /*
  * real.h - the other side of the fence: the functions that the program meant to call.
  *
- * real.connect is libc's connect (or that of a preload behind us); wrap_connect is ours, which the dynamic symbol table shows
- * as connect. Library code that needs a wrapped function says real.NAME, so it never re-enters a wrapper. A pointer is good at any time, also
- * before this library's constructor ran: it starts out at a stub that looks its function up (dlsym does not allocate when it succeeds).
+ * real.connect is libc's connect (or that of a preload behind us); wrap_connect is ours, which the dynamic symbol table
+ * shows as connect. Library code that needs a wrapped function says real.NAME, so it never re-enters a wrapper. A
+ * pointer is good at any time, also before this library's constructor ran: it starts out at a stub that looks its
+ * function up (dlsym does not allocate when it succeeds).
  */
 #ifndef SOCKFUSE_PRELOAD_REAL_H
 #define SOCKFUSE_PRELOAD_REAL_H
@@ -18,7 +19,7 @@
 #include <sys/uio.h>
 
 /* The wrapper has a private name in C and the public one for the linker. */
-#define SYMBOL(name, type, parameters, arguments) \
+#define SYMBOL(name, type, parameters, arguments)                                                                      \
     type wrap_##name parameters __asm__(#name) __attribute__((visibility("default")));
 #define FOREIGN SYMBOL
 #include "preload/symbols.def"
@@ -35,8 +36,9 @@ extern struct real real;
 void real_resolve(void);
 
 /*
- * A function of a library that the program brought along, as the code at `caller` would have found it without us: through that object's own libraries
- * (Python's _ssl is loaded out of the global scope), then those behind us. NULL: it is nowhere. May allocate and lock.
+ * A function of a library that the program brought along, as the code at `caller` would have found it without us:
+ * through that object's own libraries (Python's _ssl is loaded out of the global scope), then those behind us. NULL: it
+ * is nowhere. May allocate and lock.
  */
 void *real_foreign(const char *name, const void *caller, const void *ours);
 

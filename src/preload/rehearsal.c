@@ -46,8 +46,9 @@ static uint32_t lot(const struct target *target, uint32_t number)
 static const struct injection *draw(struct connection *connection, const struct attempt *attempt)
 {
     const struct target *target = attempt->target;
-    uint32_t number = guest.run ? rehearsal_number(&connection->station->segment, attempt->circuit, guest.run)
-                                : atomic_fetch_add_explicit(&own_numbers[attempt->circuit % OWN_NUMBERS], 1, memory_order_relaxed);
+    uint32_t number =
+        guest.run ? rehearsal_number(&connection->station->segment, attempt->circuit, guest.run)
+                  : atomic_fetch_add_explicit(&own_numbers[attempt->circuit % OWN_NUMBERS], 1, memory_order_relaxed);
     uint32_t drawn = lot(target, number), below = 0;
     for (uint32_t i = 0; i < target->fault_count && i < FAULTS_MAX; i++) {
         below += target->faults[i].permille;
@@ -59,8 +60,8 @@ static const struct injection *draw(struct connection *connection, const struct 
 
 /* --- the beginning --- */
 
-static bool make_ready(const struct injection *fault, struct connection *connection, int fd, const struct sockaddr *address,
-                       struct attempt_ticket *ticket)
+static bool make_ready(const struct injection *fault, struct connection *connection, int fd,
+                       const struct sockaddr *address, struct attempt_ticket *ticket)
 {
     switch (fault->kind) {
     case FAULT_REFUSE:
@@ -79,8 +80,8 @@ static bool make_ready(const struct injection *fault, struct connection *connect
     }
 }
 
-enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt, const struct sockaddr *address,
-                             struct attempt_ticket *ticket)
+enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
+                             const struct sockaddr *address, struct attempt_ticket *ticket)
 {
     const struct injection *fault = draw(connection, attempt);
     if (!fault || !make_ready(fault, connection, fd, address, ticket))
@@ -100,12 +101,14 @@ void rehearsal_over(struct connection *connection, int fd)
 /* --- delay --- */
 
 /*
- * Whether a signal that was handled meanwhile makes connect answer EINTR. Which one it was can't be told; a program that has a handler without
- * SA_RESTART has it in order to be interrupted. (Those of faults of its own do not come from outside.)
+ * Whether a signal that was handled meanwhile makes connect answer EINTR. Which one it was can't be told; a program
+ * that has a handler without SA_RESTART has it in order to be interrupted. (Those of faults of its own do not come from
+ * outside.)
  */
 static bool is_interruptible(void)
 {
-    /* As the kernel has it, asked by the system call: libc's sigaction is for those who install handlers, which a guest never does. */
+    /* As the kernel has it, asked by the system call: libc's sigaction is for those who install handlers, which a guest
+     * never does. */
     struct {
         uintptr_t handler;
         unsigned long flags;
@@ -116,7 +119,8 @@ static bool is_interruptible(void)
         if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGTRAP)
             continue;
         if (real.syscall(SYS_rt_sigaction, number, 0, (long)&action, KERNEL_SIGNALS / 8, 0, 0) == 0 &&
-            action.handler != (uintptr_t)SIG_DFL && action.handler != (uintptr_t)SIG_IGN && !(action.flags & SA_RESTART))
+            action.handler != (uintptr_t)SIG_DFL && action.handler != (uintptr_t)SIG_IGN &&
+            !(action.flags & SA_RESTART))
             return true;
     }
     return false;
@@ -141,7 +145,8 @@ bool rehearsal_wait(struct connection *connection, uint64_t delay_ns)
 }
 
 /* A connect that waits no longer than this. */
-static int connect_within(int fd, const struct sockaddr *address, socklen_t length, int64_t us, const struct timeval *former)
+static int connect_within(int fd, const struct sockaddr *address, socklen_t length, int64_t us,
+                          const struct timeval *former)
 {
     struct timeval within = {.tv_sec = (time_t)(us / US_PER_S), .tv_usec = (suseconds_t)(us % US_PER_S)};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &within, sizeof within);
@@ -151,7 +156,8 @@ static int connect_within(int fd, const struct sockaddr *address, socklen_t leng
     return result;
 }
 
-int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length, uint64_t delay_ns)
+int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length,
+                           uint64_t delay_ns)
 {
     struct timeval patience = {0};
     socklen_t size = sizeof patience;

@@ -1,16 +1,19 @@
 /*
- * rehearsal.h - injected faults: which attempts get one, and how it is played so that the program meets it where it would meet a real one.
+ * rehearsal.h - injected faults: which attempts get one, and how it is played so that the program meets it where it
+ * would meet a real one.
  *
- * An injected attempt is admitted, tracked and judged like any other; only where its packets go differs, and that is never the destination.
+ * An injected attempt is admitted, tracked and judged like any other; only where its packets go differs, and that is
+ * never the destination.
  *
  *   refuse    the kernel connects to port 0 of this host, which answers with a reset
- *   hang      the socket connects to itself and hears nothing: it stays in SYN-SENT until the program or the kernel gives up
- *   reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET in it
- *   http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the program reads
- *   delay     connect, which does go to the destination, begins that much later
+ *   hang      the socket connects to itself and hears nothing: it stays in SYN-SENT until the program or the kernel
+ * gives up reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET
+ * in it http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the
+ * program reads delay     connect, which does go to the destination, begins that much later
  *
- * No thread, no process, no descriptor. Where a fault can't be played (UNIX sockets, but for refuse and delay) the attempt goes on untouched,
- * unmarked. Private to the connection's room. Async-signal-safe, errno is kept by the callers.
+ * No thread, no process, no descriptor. Where a fault can't be played (UNIX sockets, but for refuse and delay) the
+ * attempt goes on untouched, unmarked. Private to the connection's room. Async-signal-safe, errno is kept by the
+ * callers.
  */
 #ifndef SOCKFUSE_PRELOAD_REHEARSAL_H
 #define SOCKFUSE_PRELOAD_REHEARSAL_H
@@ -19,15 +22,17 @@
 #include "preload/pool.h"
 #include "segment/guard.h"
 
-/* After an attempt was admitted and tracked: draws its fault and readies the socket. PASSAGE_GUARDED (none) or PASSAGE_DIVERTED. */
-enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt, const struct sockaddr *address,
-                             struct attempt_ticket *ticket);
+/* After an attempt was admitted and tracked: draws its fault and readies the socket. PASSAGE_GUARDED (none) or
+ * PASSAGE_DIVERTED. */
+enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
+                             const struct sockaddr *address, struct attempt_ticket *ticket);
 
 /*
- * The wait of `delay`, and then the attempt. Returns what connect would, errno included: the program's own SO_SNDTIMEO counts from the
- * beginning, and a signal that interrupts does so.
+ * The wait of `delay`, and then the attempt. Returns what connect would, errno included: the program's own SO_SNDTIMEO
+ * counts from the beginning, and a signal that interrupts does so.
  */
-int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length, uint64_t delay_ns);
+int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length,
+                           uint64_t delay_ns);
 /* The wait alone. False: interrupted. */
 bool rehearsal_wait(struct connection *connection, uint64_t delay_ns);
 

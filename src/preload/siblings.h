@@ -1,8 +1,10 @@
 /*
- * siblings.h - attempts of this program to several addresses of one destination, side by side (Happy Eyeballs, RFC 8305).
+ * siblings.h - attempts of this program to several addresses of one destination, side by side (Happy Eyeballs, RFC
+ * 8305).
  *
- * The losers of such a race are closed while they are pending: that says nothing about their addresses. For each circuit the two addresses
- * that were connected last are remembered, so that a loser can be told. Async-signal-safe; no system call.
+ * The losers of such a race are closed while they are pending: that says nothing about their addresses. For each
+ * circuit the two addresses that were connected last are remembered, so that a loser can be told. Async-signal-safe; no
+ * system call.
  */
 #ifndef SOCKFUSE_PRELOAD_SIBLINGS_H
 #define SOCKFUSE_PRELOAD_SIBLINGS_H

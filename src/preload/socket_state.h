@@ -1,8 +1,8 @@
 /*
  * socket_state.h - what the kernel says of a socket, without taking anything from the program.
  *
- * TCP_INFO never consumes anything. SO_ERROR does: it is read only by socket_take_error, right before the real close. Knows no connection and
- * no wrapper. Async-signal-safe; the system calls are said. Callers preserve errno.
+ * TCP_INFO never consumes anything. SO_ERROR does: it is read only by socket_take_error, right before the real close.
+ * Knows no connection and no wrapper. Async-signal-safe; the system calls are said. Callers preserve errno.
  */
 #ifndef SOCKFUSE_PRELOAD_SOCKET_STATE_H
 #define SOCKFUSE_PRELOAD_SOCKET_STATE_H
@@ -20,10 +20,11 @@ enum socket_stage {
 
 struct socket_state {
     enum socket_stage stage;
-    bool data_in;  /* the peer has sent data at some time */
-    bool data_out; /* this side has sent data at some time */
-    uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in ms steps */
-    int error;     /* of a dead UNIX socket: looking at one takes its error, so it is told here */
+    bool data_in;      /* the peer has sent data at some time */
+    bool data_out;     /* this side has sent data at some time */
+    uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in
+                          ms steps */
+    int error;         /* of a dead UNIX socket: looking at one takes its error, so it is told here */
 };
 
 /* Asks TCP_INFO; a UNIX socket is asked with a peek. One system call (UNIX: one to two). */

@@ -1,8 +1,8 @@
 /*
  * startup.c - from being loaded to being ready, and what a fork or a deleted segment makes necessary later.
  *
- * The constructor runs inside somebody else's process: whatever is wrong, the program runs on, unguarded, with one line on stderr. Only the
- * constructor allocates, does I/O or reads the environment.
+ * The constructor runs inside somebody else's process: whatever is wrong, the program runs on, unguarded, with one line
+ * on stderr. Only the constructor allocates, does I/O or reads the environment.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -24,8 +24,8 @@
 #include "segment/process.h"
 #include "segment/text.h"
 
-#define STATIONS_MAX 8u   /* one for each time that the segment's file was deleted under us, then no more */
-#define OPTIONS_MAX 64u   /* patterns or options that the environment can hold */
+#define STATIONS_MAX 8u /* one for each time that the segment's file was deleted under us, then no more */
+#define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
 #define CHECK_EVERY_NS NS_PER_S
 
 struct guest guest;
@@ -82,7 +82,8 @@ static void preset_address(uint32_t answer, const char *name, const char *text)
     }
 }
 
-/* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their own. */
+/* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their
+ * own. */
 static void preset_names(void)
 {
     const char *words = environment("SOCKFUSE_NAMES");
@@ -170,11 +171,13 @@ static struct station *station_new(bool private, struct segment_error *error)
     station->guard.holder = process_join(&station->segment, guest.program, guest.policy->revision);
     station->guard.still_hangs = connection_still_hangs;
     memcpy(station->guard.program, guest.program, sizeof guest.program);
-    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder, memory_order_release);
+    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
+                          memory_order_release);
     return station;
 }
 
-/* Reads time from libc itself, beneath preloads that bend it: circuits are shared with processes that have no such preload. */
+/* Reads time from libc itself, beneath preloads that bend it: circuits are shared with processes that have no such
+ * preload. */
 static void use_own_clock(void)
 {
     int (*gettime)(clockid_t, struct timespec *);
@@ -239,7 +242,8 @@ static bool become_ready(void)
     return attach();
 }
 
-/* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they are called. */
+/* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they
+ * are called. */
 __attribute__((constructor)) static void start(int argc, char **argv) /* glibc hands them to every constructor */
 {
     const char *off = secure_getenv("SOCKFUSE");
@@ -255,7 +259,8 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     errno = keep;
 }
 
-/* --- later ----------------------------------------------------------------------------------------------------------- */
+/* --- later -----------------------------------------------------------------------------------------------------------
+ */
 
 struct station *guest_station_now(enum target_scope scope)
 {
@@ -264,8 +269,8 @@ struct station *guest_station_now(enum target_scope scope)
 }
 
 /*
- * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread copies its holder,
- * which is the same for all, before it goes on.
+ * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
+ * copies its holder, which is the same for all, before it goes on.
  */
 static void station_adopt(struct station *station, uint32_t epoch)
 {
@@ -292,7 +297,8 @@ static void station_renew(struct station *station)
     struct station *fresh = station_new(false, &error);
     if (!fresh)
         return;
-    if (!atomic_compare_exchange_strong_explicit(&guest.host, &station, fresh, memory_order_acq_rel, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&guest.host, &station, fresh, memory_order_acq_rel,
+                                                 memory_order_relaxed))
         process_leave(fresh->guard.segment, fresh->guard.holder);
 }
 

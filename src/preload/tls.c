@@ -12,7 +12,8 @@
 
 __thread struct tls_thread tls_thread;
 
-/* Which entry a session used last: for reads that the library serves from its own buffer. A stale pair is told by the entry's serial. */
+/* Which entry a session used last: for reads that the library serves from its own buffer. A stale pair is told by the
+ * entry's serial. */
 struct pair {
     _Atomic uintptr_t session;
     _Atomic uint64_t entry;
@@ -30,7 +31,8 @@ static struct pair *place_of(const void *session, bool make)
         if (found == key)
             return pair;
         if (found == 0 && make &&
-            atomic_compare_exchange_strong_explicit(&pair->session, &found, key, memory_order_relaxed, memory_order_relaxed))
+            atomic_compare_exchange_strong_explicit(&pair->session, &found, key, memory_order_relaxed,
+                                                    memory_order_relaxed))
             return pair;
     }
     if (!make)

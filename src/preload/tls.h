@@ -1,11 +1,12 @@
 /*
  * tls.h - which connection a TLS session speaks over, and what the library is doing for it just now.
  *
- * Inside TLS the bytes on the wire tell nothing: after a TLS 1.3 handshake the server sends session tickets by itself, so even a hung one
- * "answers". Where the program links its TLS library dynamically, SSL_read and its relatives tell what is an answer. Which descriptor a session uses is
- * seen from inside: it is the one that this thread sends or receives on during the call (SSL_get_fd is -1 where the program
- * brings its own BIO, as curl does). A siglongjmp out of a TLS call leaves a mark behind; it is believed only for connections that
- * speak TLS by their bytes, and overwritten by the next call.
+ * Inside TLS the bytes on the wire tell nothing: after a TLS 1.3 handshake the server sends session tickets by itself,
+ * so even a hung one "answers". Where the program links its TLS library dynamically, SSL_read and its relatives tell
+ * what is an answer. Which descriptor a session uses is seen from inside: it is the one that this thread sends or
+ * receives on during the call (SSL_get_fd is -1 where the program brings its own BIO, as curl does). A siglongjmp out
+ * of a TLS call leaves a mark behind; it is believed only for connections that speak TLS by their bytes, and
+ * overwritten by the next call.
  */
 #ifndef SOCKFUSE_PRELOAD_TLS_H
 #define SOCKFUSE_PRELOAD_TLS_H
@@ -45,7 +46,8 @@ static inline enum tls_doing tls_uses(descriptor entry, int fd)
     return tls_thread.doing;
 }
 
-/* Whether bytes that are sent begin a TLS record (RFC 8446, 5.1); `hello`: one of the handshake, as a connection begins with. */
+/* Whether bytes that are sent begin a TLS record (RFC 8446, 5.1); `hello`: one of the handshake, as a connection begins
+ * with. */
 static inline bool tls_is_record(const void *bytes, size_t count, bool hello)
 {
     const unsigned char *byte = bytes;

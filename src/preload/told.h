@@ -1,6 +1,6 @@
 /*
- * told.h - the shape of a wrapper: look the descriptor up, make the real call with nothing held, tell what came of it, leave errno as the
- * real call left it.
+ * told.h - the shape of a wrapper: look the descriptor up, make the real call with nothing held, tell what came of it,
+ * leave errno as the real call left it.
  *
  * For the wrap_*.c files only. The way of an untracked descriptor is GUARDED's load and branch.
  */
@@ -23,24 +23,26 @@
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 
 /*
- * Before a send: whether it is refused, or taken from the program (in rehearsal). Then nothing may be sent, there is no SIGPIPE, and `*instead` is the
- * result, with errno. `vector`: an expression for the bytes, or NULL if they are not in the program's memory; it is evaluated in rehearsal alone.
+ * Before a send: whether it is refused, or taken from the program (in rehearsal). Then nothing may be sent, there is no
+ * SIGPIPE, and `*instead` is the result, with errno. `vector`: an expression for the bytes, or NULL if they are not in
+ * the program's memory; it is evaluated in rehearsal alone.
  */
-#define KEPT_FROM_SENDING(entry, fd, vector, count, instead)                                             \
-    ({                                                                                                   \
-        int kept_errno = errno, kept_refusal = connection_sending(entry, fd);                            \
-        bool kept = kept_refusal != 0;                                                                   \
-        *(instead) = -1;                                                                                 \
-        if (UNLIKELY(kept_refusal == SENDING_FAULTY))                                                    \
-            kept = connection_takes(entry, fd, vector, count, instead);                                  \
-        if (kept_refusal <= 0 && !(kept && *(instead) < 0))                                              \
-            errno = kept_errno;                                                                          \
-        else if (kept_refusal > 0)                                                                       \
-            errno = kept_refusal;                                                                        \
-        kept;                                                                                            \
+#define KEPT_FROM_SENDING(entry, fd, vector, count, instead)                                                           \
+    ({                                                                                                                 \
+        int kept_errno = errno, kept_refusal = connection_sending(entry, fd);                                          \
+        bool kept = kept_refusal != 0;                                                                                 \
+        *(instead) = -1;                                                                                               \
+        if (UNLIKELY(kept_refusal == SENDING_FAULTY))                                                                  \
+            kept = connection_takes(entry, fd, vector, count, instead);                                                \
+        if (kept_refusal <= 0 && !(kept && *(instead) < 0))                                                            \
+            errno = kept_errno;                                                                                        \
+        else if (kept_refusal > 0)                                                                                     \
+            errno = kept_refusal;                                                                                      \
+        kept;                                                                                                          \
     })
 
-static inline bool kept_from_sending(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *instead)
+static inline bool kept_from_sending(descriptor entry, int fd, const struct iovec *vector, size_t count,
+                                     ssize_t *instead)
 {
     return KEPT_FROM_SENDING(entry, fd, vector, count, instead);
 }
@@ -87,7 +89,8 @@ static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, co
     return result;
 }
 
-static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count, int flags)
+static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count,
+                                          int flags)
 {
     struct iovec vector = {bytes, count};
     return told_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
@@ -105,7 +108,8 @@ static inline bool dup3_overwrites(int flags)
     return !(flags & ~O_CLOEXEC);
 }
 
-/* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable. */
+/* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable.
+ */
 static inline size_t vector_bytes(const struct iovec *vector, size_t count)
 {
     size_t bytes = 0;
@@ -114,52 +118,53 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
     return bytes;
 }
 
-/* A receive with the real call as an expression, its wait limited if the target says so. `result` is then told by one of told_received_…. */
-#define LIMITED(entry, fd, flags, call)                                                   \
-    ({                                                                                    \
-        struct limit wait_limit;                                                          \
-        int wait_errno = errno;                                                           \
-        connection_limit_wait(entry, fd, flags, &wait_limit);                             \
-        errno = wait_errno;                                                               \
-        ssize_t wait_result = (call);                                                     \
-        if (UNLIKELY(wait_limit.option))                                                  \
-            errno = connection_wait_over(&wait_limit, fd, wait_result, errno);            \
-        wait_result;                                                                      \
+/* A receive with the real call as an expression, its wait limited if the target says so. `result` is then told by one
+ * of told_received_…. */
+#define LIMITED(entry, fd, flags, call)                                                                                \
+    ({                                                                                                                 \
+        struct limit wait_limit;                                                                                       \
+        int wait_errno = errno;                                                                                        \
+        connection_limit_wait(entry, fd, flags, &wait_limit);                                                          \
+        errno = wait_errno;                                                                                            \
+        ssize_t wait_result = (call);                                                                                  \
+        if (UNLIKELY(wait_limit.option))                                                                               \
+            errno = connection_wait_over(&wait_limit, fd, wait_result, errno);                                         \
+        wait_result;                                                                                                   \
     })
 
 /* A vector is looked at only if the kernel has accepted it: else there is nothing to look at anyway. */
-static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector, size_t count,
-                                           int flags)
+static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector,
+                                           size_t count, int flags)
 {
     struct received received = {vector, count, result == 0 ? vector_bytes(vector, count) : 1, flags};
     return told_received(entry, fd, result, &received);
 }
 
 /*
- * connect, or a send that connects (`sends`), with the real call as an expression. Refused: errno is set and the value is -1. `connected`: the value when
- * it was diverted, by connect, and is connected.
+ * connect, or a send that connects (`sends`), with the real call as an expression. Refused: errno is set and the value
+ * is -1. `connected`: the value when it was diverted, by connect, and is connected.
  */
-#define ATTEMPT(type, fd, address, length, sends, connected, call)                          \
-    ({                                                                                      \
-        struct attempt_ticket attempt_ticket;                                               \
-        type attempt_result = -1;                                                           \
-        int attempt_errno = errno, attempt_diverted = 0;                                    \
-        enum passage attempt_passage = connection_begin(fd, address, length, sends, &attempt_ticket); \
-        errno = attempt_errno;                                                              \
-        if (attempt_passage == PASSAGE_REFUSED) {                                           \
-            errno = attempt_ticket.error;                                                   \
-        } else {                                                                            \
-            if (UNLIKELY(attempt_passage == PASSAGE_DIVERTED) &&                            \
-                connection_divert(&attempt_ticket, address, length, sends, &attempt_diverted)) \
-                attempt_result = attempt_diverted < 0 ? -1 : (type)(connected);             \
-            else                                                                            \
-                attempt_result = (call);                                                    \
-            if (attempt_passage != PASSAGE_FREE) {                                          \
-                attempt_errno = errno;                                                      \
-                errno = connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno); \
-            }                                                                               \
-        }                                                                                   \
-        attempt_result;                                                                     \
+#define ATTEMPT(type, fd, address, length, sends, connected, call)                                                     \
+    ({                                                                                                                 \
+        struct attempt_ticket attempt_ticket;                                                                          \
+        type attempt_result = -1;                                                                                      \
+        int attempt_errno = errno, attempt_diverted = 0;                                                               \
+        enum passage attempt_passage = connection_begin(fd, address, length, sends, &attempt_ticket);                  \
+        errno = attempt_errno;                                                                                         \
+        if (attempt_passage == PASSAGE_REFUSED) {                                                                      \
+            errno = attempt_ticket.error;                                                                              \
+        } else {                                                                                                       \
+            if (UNLIKELY(attempt_passage == PASSAGE_DIVERTED) &&                                                       \
+                connection_divert(&attempt_ticket, address, length, sends, &attempt_diverted))                         \
+                attempt_result = attempt_diverted < 0 ? -1 : (type)(connected);                                        \
+            else                                                                                                       \
+                attempt_result = (call);                                                                               \
+            if (attempt_passage != PASSAGE_FREE) {                                                                     \
+                attempt_errno = errno;                                                                                 \
+                errno = connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno);              \
+            }                                                                                                          \
+        }                                                                                                              \
+        attempt_result;                                                                                                \
     })
 
 #endif

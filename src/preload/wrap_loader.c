@@ -1,8 +1,9 @@
 /*
  * wrap_loader.c - dlopen and dlmopen without RTLD_DEEPBIND.
  *
- * A library that is loaded with it binds straight to libc and is hidden from every preload: PHP loads all its extensions so. The real function looks
- * at its caller (search paths, name spaces), so these two must end in a jump: no statement may follow, no local may stand.
+ * A library that is loaded with it binds straight to libc and is hidden from every preload: PHP loads all its
+ * extensions so. The real function looks at its caller (search paths, name spaces), so these two must end in a jump: no
+ * statement may follow, no local may stand.
  */
 #define _GNU_SOURCE
 #include "preload/real.h"

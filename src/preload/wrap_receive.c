@@ -12,7 +12,8 @@ ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recv(fd, buffer, count, flags);
-    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.recv(fd, buffer, count, flags)), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.recv(fd, buffer, count, flags)), buffer, count,
+                               flags);
 }
 
 ssize_t wrap_read(int fd, void *buffer, size_t count)
@@ -28,7 +29,9 @@ ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sock
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.recvfrom(fd, buffer, count, flags, address, length);
-    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.recvfrom(fd, buffer, count, flags, address, length)), buffer, count, flags);
+    return told_received_bytes(entry, fd,
+                               LIMITED(entry, fd, flags, real.recvfrom(fd, buffer, count, flags, address, length)),
+                               buffer, count, flags);
 }
 
 /* The fortified forms: what a program calls that was built with _FORTIFY_SOURCE. The check itself stays libc's. */
@@ -37,7 +40,8 @@ ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int fla
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recv_chk(fd, buffer, count, size, flags);
-    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.__recv_chk(fd, buffer, count, size, flags)), buffer, count, flags);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.__recv_chk(fd, buffer, count, size, flags)),
+                               buffer, count, flags);
 }
 
 ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
@@ -45,7 +49,8 @@ ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__read_chk(fd, buffer, count, size);
-    return told_received_bytes(entry, fd, LIMITED(entry, fd, 0, real.__read_chk(fd, buffer, count, size)), buffer, count, 0);
+    return told_received_bytes(entry, fd, LIMITED(entry, fd, 0, real.__read_chk(fd, buffer, count, size)), buffer,
+                               count, 0);
 }
 
 ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
@@ -54,7 +59,9 @@ ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
-    return told_received_bytes(entry, fd, LIMITED(entry, fd, flags, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length)), buffer, count, flags);
+    return told_received_bytes(
+        entry, fd, LIMITED(entry, fd, flags, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length)),
+        buffer, count, flags);
 }
 
 ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
@@ -62,7 +69,8 @@ ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
     descriptor entry;
     if (!GUARDED(fd, entry))
         return real.readv(fd, vector, count);
-    return told_received_vector(entry, fd, LIMITED(entry, fd, 0, real.readv(fd, vector, count)), vector, (size_t)count, 0);
+    return told_received_vector(entry, fd, LIMITED(entry, fd, 0, real.readv(fd, vector, count)), vector, (size_t)count,
+                                0);
 }
 
 ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)

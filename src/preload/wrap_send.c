@@ -49,7 +49,8 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
     return told_sent_bytes(descriptor_get(fd), fd, sent, buffer, count);
 }
 
-ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address, socklen_t length)
+ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
+                    socklen_t length)
 {
     descriptor entry;
     ssize_t instead;
@@ -64,9 +65,8 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
 
 static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags)
 {
-    ssize_t sent =
-        ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, true,
-                send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
+    ssize_t sent = ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, true,
+                           send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
@@ -121,7 +121,8 @@ ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
     return told_sent(entry, out, real.sendfile64(out, in, offset, count), NULL);
 }
 
-/* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence MSG_DONTWAIT. */
+/* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence
+ * MSG_DONTWAIT. */
 ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t count, unsigned int flags)
 {
     descriptor from, to;

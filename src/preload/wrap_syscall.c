@@ -1,8 +1,9 @@
 /*
  * wrap_syscall.c - syscall(2): node and everything on libuv close their sockets with it.
  *
- * Every number passes, with six arguments. Those that concern descriptors are told as their wrappers would tell them, around the same real
- * system call (not libc's function, which would be a cancellation point). All others must end in a jump, for fork-like numbers return twice.
+ * Every number passes, with six arguments. Those that concern descriptors are told as their wrappers would tell them,
+ * around the same real system call (not libc's function, which would be a cancellation point). All others must end in a
+ * jump, for fork-like numbers return twice.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -53,7 +54,8 @@ static bool is_known(long number)
 }
 
 /* A send; `vector` is where its bytes are, or NULL. */
-static long sent(long number, long a, long b, long c, long d, long e, long f, descriptor entry, const struct iovec *vector, size_t count)
+static long sent(long number, long a, long b, long c, long d, long e, long f, descriptor entry,
+                 const struct iovec *vector, size_t count)
 {
     ssize_t instead;
     if (kept_from_sending(entry, (int)a, vector, count, &instead))
@@ -148,7 +150,8 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
         const struct msghdr *message = (const struct msghdr *)b;
         ssize_t instead;
         if (!(c & MSG_FASTOPEN) || !message || !message->msg_name)
-            return kept_from_sending_message(entry, fd, message, &instead) ? instead : told_sent(entry, fd, REAL(), NULL);
+            return kept_from_sending_message(entry, fd, message, &instead) ? instead
+                                                                           : told_sent(entry, fd, REAL(), NULL);
         long result = ATTEMPT(long, fd, message->msg_name, message->msg_namelen, true,
                               send_diverted(fd, message->msg_iov, message->msg_iovlen), REAL());
         return told_sent(descriptor_get(fd), fd, result, result > 0 ? message->msg_iov : NULL);

@@ -1,9 +1,9 @@
 /*
  * wrap_tls.c - OpenSSL's and GnuTLS's reads, writes and handshakes.
  *
- * The library's own sends and receives go through our wrappers of send and recv: those see which connection it is, and take care of failures. Here is
- * told what plaintext came: that is the answer. None of these functions is async-signal-safe in its own library, so looking the real one up may
- * allocate, once for each place that calls.
+ * The library's own sends and receives go through our wrappers of send and recv: those see which connection it is, and
+ * take care of failures. Here is told what plaintext came: that is the answer. None of these functions is
+ * async-signal-safe in its own library, so looking the real one up may allocate, once for each place that calls.
  */
 #define _GNU_SOURCE
 #include "preload/real.h"
@@ -35,7 +35,8 @@ static uintptr_t look_up(struct callers *callers, const char *name, uintptr_t ca
     return function; /* with all places taken it is looked up each time */
 }
 
-static inline uintptr_t function_for(struct callers *callers, const char *name, const void *return_address, const void *ours)
+static inline uintptr_t function_for(struct callers *callers, const char *name, const void *return_address,
+                                     const void *ours)
 {
     uintptr_t caller = (uintptr_t)return_address;
     for (size_t i = 0; i < CALLERS; i++) {
@@ -49,9 +50,9 @@ static inline uintptr_t function_for(struct callers *callers, const char *name, 
 }
 
 /* The real function `meant`, for whoever called the wrapper. */
-#define FIND(name)                                                                                               \
-    static struct callers callers;                                                                               \
-    typeof(&wrap_##name) meant =                                                                                 \
+#define FIND(name)                                                                                                     \
+    static struct callers callers;                                                                                     \
+    typeof(&wrap_##name) meant =                                                                                       \
         (typeof(&wrap_##name))function_for(&callers, #name, __builtin_return_address(0), (const void *)wrap_##name)
 
 static void read_done(const struct tls_thread *outer, const void *buffer, size_t got)
@@ -72,17 +73,17 @@ static void write_done(const struct tls_thread *outer, const void *buffer, size_
     errno = error;
 }
 
-#define HANDSHAKE(name)                                  \
-    int wrap_##name(void *session)                       \
-    {                                                    \
-        FIND(name);                                      \
-        struct tls_thread outer;                         \
-        if (!meant)                                      \
-            return -1;                                   \
-        tls_enter(session, TLS_HANDSHAKE, &outer);       \
-        int result = meant(session);                     \
-        read_done(&outer, NULL, 0);                      \
-        return result;                                   \
+#define HANDSHAKE(name)                                                                                                \
+    int wrap_##name(void *session)                                                                                     \
+    {                                                                                                                  \
+        FIND(name);                                                                                                    \
+        struct tls_thread outer;                                                                                       \
+        if (!meant)                                                                                                    \
+            return -1;                                                                                                 \
+        tls_enter(session, TLS_HANDSHAKE, &outer);                                                                     \
+        int result = meant(session);                                                                                   \
+        read_done(&outer, NULL, 0);                                                                                    \
+        return result;                                                                                                 \
     }
 HANDSHAKE(SSL_connect)
 HANDSHAKE(SSL_do_handshake)
