@@ -29,6 +29,7 @@ int command_events(int argc, char **argv);
 int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);
 int command_auto(int argc, char **argv);
+int command_reload(int argc, char **argv);
 
 enum {
     EXIT_USAGE = 2,            /* unknown options, missing arguments */

@@ -155,7 +155,8 @@ static const char **split(char *words)
     return list;
 }
 
-static struct policy *load(const char *identity, const char *const *options, struct policy_problems *problems)
+struct policy *policy_load_identity(const char *identity, const char *const *options,
+                                    struct policy_problems *problems)
 {
     struct policy *policy;
     char *copy = copy_text(identity), *mark = NULL;
@@ -179,7 +180,7 @@ struct policy *policy_of_identity(const char *identity, const char *segment_file
 {
     struct policy_problems problems = {0};
     char **options = segment_file[0] != '\0' ? overrides_recall(segment_file) : NULL;
-    struct policy *policy = load(identity, (const char *const *)options, &problems);
+    struct policy *policy = policy_load_identity(identity, (const char *const *)options, &problems);
     *why = NULL;
     for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {
         if (problems.at[i].is_error && problems.at[i].line > 0)

@@ -45,6 +45,10 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out);
  */
 char *identity_of_file(const char *file);
 
+/* Reads the policy of an identity, with -o's options or NULL, as policy_load does. */
+struct policy *policy_load_identity(const char *identity, const char *const *options,
+                                    struct policy_problems *problems);
+
 /*
  * The policy of an identity as it is now: read from its file, or made of its patterns, with the overrides that the
  * last `run -o` of it gave. NULL: it can't be read or has errors (the first is in `*why`, to be freed).

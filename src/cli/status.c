@@ -35,6 +35,7 @@ static const char help[] =
     "  RETRY IN   until the next probe\n"
     "  CONNECTIONS  of all processes, of how many there may be (max_connections)\n"
     "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
+    "  REVISION   of the policy that a program runs: another one than the file's after it was edited\n"
     "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
     "\n"
     "The circuits are in $SOCKFUSE_STATE, else in $XDG_RUNTIME_DIR/sockfuse, /run/sockfuse (root) or\n"
@@ -48,7 +49,9 @@ static const struct column circuit_columns[] = {
     {"NEUTRAL", true},   {"LATE", true},       {"REFUSED", true},  {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
-static const struct column process_columns[] = {{"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"", false}};
+static const struct column process_columns[] = {
+    {"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"REVISION", false}, {"", false},
+};
 #define PROCESS_COLUMNS (sizeof process_columns / sizeof *process_columns)
 
 /* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
@@ -194,6 +197,16 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
     }
 }
 
+/* How what a process runs stands to what the file says now. */
+static const char *revision_note(const struct process_view *process, const struct policy *policy)
+{
+    bool old = policy != NULL && policy->path != NULL && process->revision != policy->revision;
+    if (old)
+        return process->keeps_policy ? "runs an earlier version of the policy, and takes no reload (started with -o)"
+                                     : "runs an earlier version of the policy (sockfuse reload)";
+    return process->keeps_policy ? "started with -o: takes no reload" : "";
+}
+
 static void print_processes(const struct segment *segment, const struct policy *policy)
 {
     struct table table;
@@ -202,11 +215,11 @@ static void print_processes(const struct segment *segment, const struct policy *
     table_start(&table, process_columns, PROCESS_COLUMNS);
     for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
         char span[SPAN_TEXT_MAX];
-        bool old = policy != NULL && policy->path != NULL && process.revision != policy->revision;
         table_addf(&table, PLAIN, "%" PRIu32, process.pid);
         table_add(&table, PLAIN, process.program);
         table_add(&table, PLAIN, span_format(ago(now_ns, process.attached_ns), span));
-        table_add(&table, YELLOW, old ? "runs an earlier version of the policy" : "");
+        table_addf(&table, PLAIN, "%08" PRIx32, (uint32_t)(process.revision >> 32));
+        table_add(&table, YELLOW, revision_note(&process, policy));
     }
     if (table.cell_count == 0) {
         printf("  No process is attached now.\n");
@@ -253,7 +266,7 @@ static bool show(const struct selected *selected, struct json *json, bool first)
         uint64_t now_ns = clock_circuit_ns();
         rows_collect(&rows, &selected->segment, policy, now_ns);
         if (json != NULL) {
-            status_json(json, selected, &rows);
+            status_json(json, selected, policy, &rows);
         } else {
             if (!first)
                 fputc('\n', stdout);

@@ -150,36 +150,52 @@ static void write_circuit(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
-static void write_processes(struct json *json, const struct segment *segment)
+/* As text: numbers above 2^53 do not survive every reader of JSON. */
+static void write_revision(struct json *json, uint64_t revision)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, revision);
+    json_string(json, "policy_revision", text);
+}
+
+static void write_processes(struct json *json, const struct segment *segment, const struct policy *policy)
 {
     struct process_view process;
     json_open(json, "processes", '[');
     for (uint32_t cursor = 0; segment->map != NULL && process_next(segment, &cursor, &process);) {
-        char time[32], revision[17];
+        char time[32];
         time_rfc3339(process.attached_ns, time, sizeof time);
-        /* As text: numbers above 2^53 do not survive every reader of JSON. */
-        snprintf(revision, sizeof revision, "%016" PRIx64, process.revision);
         json_open(json, NULL, '{');
         json_unsigned(json, "pid", process.pid);
         json_string(json, "program", process.program);
         json_string(json, "attached", time);
-        json_string(json, "policy_revision", revision);
+        write_revision(json, process.revision);
+        if (policy != NULL)
+            json_bool(json, "current", process.revision == policy->revision);
+        else
+            json_null(json, "current");
+        json_bool(json, "takes_reload", !process.keeps_policy);
         json_close(json, '}');
     }
     json_close(json, ']');
 }
 
-void status_json(struct json *json, const struct selected *selected, const struct rows *rows)
+void status_json(struct json *json, const struct selected *selected, const struct policy *policy,
+                 const struct rows *rows)
 {
     json_open(json, NULL, '{');
     json_string(json, "policy", selected->identity);
     json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
+    if (policy != NULL)
+        write_revision(json, policy->revision);
+    else
+        json_null(json, "policy_revision");
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')
             write_circuit(json, &rows->at[i]);
     }
     json_close(json, ']');
-    write_processes(json, &selected->segment);
+    write_processes(json, &selected->segment, policy);
     json_close(json, '}');
 }

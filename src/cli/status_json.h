@@ -11,11 +11,13 @@
 #include "cli/select.h"
 
 /*
- * Writes {policy, segment, circuits, processes} as the next value of an array. `segment` is null when the policy is
- * not in use; what only the policy knows (failure_threshold, mode, scope) is null when it could not be read. Targets
+ * Writes {policy, segment, policy_revision, circuits, processes} as the next value of an array. `segment` is null when
+ * the policy is not in use; what only the policy knows (failure_threshold, mode, scope, policy_revision, and whether
+ * what a process runs is `current`) is null when it could not be read (`policy` NULL). Targets
  * whose patterns leave the destination open have no circuit before their first call. A circuit's `window` is null
  * while no rate is judged.
  */
-void status_json(struct json *json, const struct selected *selected, const struct rows *rows);
+void status_json(struct json *json, const struct selected *selected, const struct policy *policy,
+                 const struct rows *rows);
 
 #endif

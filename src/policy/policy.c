@@ -172,8 +172,9 @@ static bool set_identity(struct policy *policy, const char *const *patterns)
 
 /* --- the whole --- */
 
-static void note_kinds(struct policy *policy)
+void policy_note_kinds(struct policy *policy)
 {
+    policy->has_host_patterns = policy->has_process_scope = policy->has_host_scope = false;
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
         *(target->scope == SCOPE_PROCESS ? &policy->has_process_scope : &policy->has_host_scope) = true;
@@ -217,7 +218,7 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
         apply_defaults(&build, &(struct draft){0});
     if (path == NULL || read_file(&build, path)) {
         add_pattern_targets(&build, patterns);
-        note_kinds(build.policy);
+        policy_note_kinds(build.policy);
         if (problems->errors == 0 && !set_identity(build.policy, patterns))
             out_of_memory(&build);
         if (problems->errors == 0 && build.policy->target_count == 0)

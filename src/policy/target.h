@@ -34,4 +34,7 @@ void target_check(struct target_draft *draft, bool is_defaults, struct policy_pr
 
 void target_release(struct target *target);
 
+/* Notes in the policy what kinds of targets it has. Async-signal-safe. */
+void policy_note_kinds(struct policy *policy);
+
 #endif

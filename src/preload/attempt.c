@@ -12,6 +12,7 @@
 #include "preload/lineage.h"
 #include "preload/names.h"
 #include "preload/real.h"
+#include "preload/reload.h"
 #include "preload/rehearsal.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
@@ -41,11 +42,12 @@ static bool find_destination(const struct sockaddr *address, socklen_t length, s
     size_t count = 0;
     if (!endpoint_from_sockaddr(&destination->endpoint, address, length))
         return false;
-    if (guest.policy->has_host_patterns && destination->endpoint.family != ENDPOINT_UNIX)
+    const struct policy *policy = guest_policy();
+    if (policy->has_host_patterns && destination->endpoint.family != ENDPOINT_UNIX)
         count = names_of(&destination->endpoint, names, NAMES_TRIED);
     for (size_t i = 0; i < count; i++)
         list[i] = names[i];
-    if (!policy_match(guest.policy, &destination->endpoint, list, count, &destination->match) ||
+    if (!policy_match(policy, &destination->endpoint, list, count, &destination->match) ||
         destination->match.target->mode == MODE_OFF)
         return false;
     destination->sibling_count = 0;
@@ -199,6 +201,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
         return further_elsewhere(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
+    reload_look();
     if (!find_destination(address, length, &destination))
         return PASSAGE_FREE;
     /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows

@@ -25,11 +25,16 @@ struct station {
     struct guard guard;
     struct segment segment;
     _Atomic uint64_t identity; /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+    const _Atomic uint32_t *reloads; /* in the segment: how many policies were handed over; NULL: none is taken */
+    _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
+    _Atomic uint64_t reload_claim;   /* lineage's epoch:32 | number of the one that a thread has taken on */
 };
 
 struct guest {
     _Atomic bool ready;
-    struct policy *policy;
+    _Atomic(const struct policy *) policy; /* the present one; see guest_policy */
+    bool keeps_policy;  /* it was started with options of its own, which a policy from outside does not have */
+    uint64_t loaded_ns; /* real clock: when the policy was read */
     char folder[PATH_MAX]; /* of the segments */
     char program[PROGRAM_NAME_MAX];
     _Atomic(struct station *) host;    /* scope = host */
@@ -46,6 +51,15 @@ static inline bool guest_ready(void)
 {
     return atomic_load_explicit(&guest.ready, memory_order_acquire);
 }
+
+/* The policy that is in force now. Another thread may publish the next one: who needs it twice asks once. */
+static inline const struct policy *guest_policy(void)
+{
+    return atomic_load_explicit(&guest.policy, memory_order_acquire);
+}
+
+/* Puts an edited policy, which is never given back, into force, and says so in this process's slots. */
+void guest_take_policy(const struct policy *policy);
 
 /*
  * The station of that scope, with a holder that belongs to this process: after a fork it joins the segment anew (then

@@ -21,6 +21,7 @@
 #include "preload/program.h"
 #include "preload/real.h"
 #include "segment/clock.h"
+#include "segment/handover.h"
 #include "segment/process.h"
 #include "segment/text.h"
 
@@ -68,7 +69,7 @@ static const char *environment(const char *name)
 }
 
 /* One address of a name, as `run` resolved it. */
-static void preset_address(uint32_t answer, const char *name, const char *text)
+static void preset_address(struct policy *policy, uint32_t answer, const char *name, const char *text)
 {
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
@@ -78,13 +79,13 @@ static void preset_address(uint32_t answer, const char *name, const char *text)
         (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1 &&
          endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in6, sizeof in6))) {
         names_note(answer, name, &endpoint);
-        policy_resolve_fallbacks(guest.policy, name, &endpoint);
+        policy_resolve_fallbacks(policy, name, &endpoint);
     }
 }
 
 /* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their
  * own. */
-static void preset_names(void)
+static void preset_names(struct policy *policy)
 {
     const char *words = environment("SOCKFUSE_NAMES");
     char *copy = words ? strdup(words) : NULL, *rest = NULL;
@@ -95,7 +96,7 @@ static void preset_names(void)
             continue;
         *addresses++ = '\0';
         for (char *address = strtok_r(addresses, ",", &more); address; address = strtok_r(NULL, ",", &more))
-            preset_address(answer, word, address);
+            preset_address(policy, answer, word, address);
     }
     free(copy);
 }
@@ -104,6 +105,7 @@ static struct policy *load(const char *file, const char *const *patterns, const 
 {
     struct policy_problems problems = {0};
     struct policy *policy;
+    guest.loaded_ns = clock_real_ns();
     if (file)
         policy = policy_load_with_patterns(file, patterns, options, &problems);
     else
@@ -146,11 +148,29 @@ static struct policy *find_policy(int argc, char *const *argv)
     /* Targets named on the spot stand alone unless a file is named beside them. */
     bool has_file =
         (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, &found);
+    guest.keeps_policy = with_options != NULL;
     if (has_file || with_patterns)
         policy = load(has_file ? found.path : NULL, with_patterns, with_options);
     free(copies[0]);
     free(copies[1]);
     return policy;
+}
+
+static uint32_t station_join(struct station *station, const struct policy *policy)
+{
+    uint32_t holder = process_join(&station->segment, guest.program, policy->revision);
+    if (holder && guest.keeps_policy)
+        process_runs(&station->segment, holder, policy->revision, true);
+    return holder;
+}
+
+/* What was handed over before our policy was read is in it; what came between that and now may not be. */
+static void watch_reloads(struct station *station)
+{
+    station->reloads = handover_number(&station->segment);
+    uint32_t number = atomic_load_explicit(station->reloads, memory_order_acquire);
+    bool missed = handover_was_since(&station->segment, guest.loaded_ns);
+    atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
 }
 
 /* Sets up the next station; NULL if all are used or there is nothing to attach to. */
@@ -163,12 +183,15 @@ static struct station *station_new(bool private, struct segment_error *error)
         return NULL;
     }
     struct station *station = &stations[number];
-    if (private ? !segment_private(&station->segment, guest.policy->identity)
-                : !segment_attach(&station->segment, guest.folder, guest.policy->identity, error))
+    const struct policy *policy = guest_policy();
+    if (private ? !segment_private(&station->segment, policy->identity)
+                : !segment_attach(&station->segment, guest.folder, policy->identity, error))
         return NULL;
     station->guard.segment = &station->segment;
     station->guard.pid = lineage_pid();
-    station->guard.holder = process_join(&station->segment, guest.program, guest.policy->revision);
+    station->guard.holder = station_join(station, policy);
+    if (!private && !guest.keeps_policy)
+        watch_reloads(station);
     station->guard.still_hangs = connection_still_hangs;
     memcpy(station->guard.program, guest.program, sizeof guest.program);
     atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
@@ -189,11 +212,11 @@ static void use_own_clock(void)
     clock_use(gettime);
 }
 
-static bool attach(void)
+static bool attach(const struct policy *policy)
 {
     struct segment_error error = {""};
     const char *log = environment("SOCKFUSE_LOG");
-    if (guest.policy->has_host_scope) {
+    if (policy->has_host_scope) {
         if (!state_folder(environment, guest.folder, sizeof guest.folder)) {
             complain("the state folder's name is too long", "; this program runs unguarded");
             return false;
@@ -207,7 +230,7 @@ static bool attach(void)
             complain(error.text, ""); /* a bad file was replaced */
         atomic_store_explicit(&guest.host, station, memory_order_release);
     }
-    if (guest.policy->has_process_scope)
+    if (policy->has_process_scope)
         atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
     for (uint32_t i = 0; i < STATIONS_MAX; i++)
         if (log && strlen(log) < sizeof stations[i].guard.log)
@@ -225,7 +248,7 @@ static uint32_t hash_of(const char *text)
 }
 
 /* Everything between "there is a policy" and "ready". */
-static bool become_ready(void)
+static bool become_ready(struct policy *policy)
 {
     descriptor former;
     real_resolve();
@@ -233,13 +256,13 @@ static bool become_ready(void)
         return false;
     use_own_clock();
     lineage_start();
-    preset_names();
+    preset_names(policy);
     guest.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
     descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */
     descriptor_take(0);
-    return attach();
+    return attach(policy);
 }
 
 /* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they
@@ -251,8 +274,9 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
         return;
     int keep = errno;
     strncpy(guest.program, program_name(), sizeof guest.program - 1);
-    guest.policy = find_policy(argc, argv);
-    if (guest.policy && guest.policy->target_count && become_ready()) {
+    struct policy *policy = find_policy(argc, argv);
+    atomic_store_explicit(&guest.policy, policy, memory_order_release);
+    if (policy && policy->target_count && become_ready(policy)) {
         on_exit(connection_exit_handler, NULL);
         atomic_store_explicit(&guest.ready, true, memory_order_release);
     }
@@ -276,7 +300,7 @@ static void station_adopt(struct station *station, uint32_t epoch)
 {
     uint64_t identity = atomic_load_explicit(&station->identity, memory_order_acquire);
     if (identity >> 32 != epoch) {
-        uint32_t holder = process_join(station->guard.segment, guest.program, guest.policy->revision);
+        uint32_t holder = station_join(station, guest_policy());
         uint64_t mine = (uint64_t)epoch << 32 | holder;
         if (atomic_compare_exchange_strong_explicit(&station->identity, &identity, mine, memory_order_acq_rel,
                                                     memory_order_acquire))
@@ -309,6 +333,20 @@ struct station *guest_station(enum target_scope scope)
         return NULL;
     station_adopt(station, lineage_epoch());
     return station->guard.holder ? station : NULL;
+}
+
+void guest_take_policy(const struct policy *policy)
+{
+    struct segment_error error = {""};
+    if (policy->has_process_scope && !guest_station_now(SCOPE_PROCESS))
+        atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
+    /* Release: whoever finds the policy finds all of it, and the station that it needs. */
+    atomic_store_explicit(&guest.policy, policy, memory_order_release);
+    for (unsigned int scope = SCOPE_HOST; scope <= SCOPE_PROCESS; scope++) {
+        struct station *station = guest_station((enum target_scope)scope);
+        if (station)
+            process_runs(&station->segment, station->guard.holder, policy->revision, false);
+    }
 }
 
 void guest_check_station(struct station *station, uint64_t real_ns)

@@ -11,7 +11,8 @@
 
 static bool is_wanted(const char *name)
 {
-    return name && guest_ready() && guest.policy->has_host_patterns && policy_wants_name(guest.policy, name);
+    const struct policy *policy = name && guest_ready() ? guest_policy() : NULL;
+    return policy && policy->has_host_patterns && policy_wants_name(policy, name);
 }
 
 static void note_addresses(const char *name, const struct addrinfo *list)

@@ -79,7 +79,8 @@ struct process_slot {
     _Atomic uint64_t attached_ns; /* wall clock */
     _Atomic uint64_t revision;    /* of the policy that it runs */
     char program[PROGRAM_NAME_MAX];
-    uint8_t reserved[48];
+    _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
+    uint8_t reserved[44];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
 
@@ -94,6 +95,8 @@ struct segment_layout {
     _Atomic uint32_t calls_high;             /* no record at or above was ever used */
     _Atomic uint32_t calls_hint;             /* where a free one is likely */
     _Atomic uint32_t processes_high;
+    _Atomic uint32_t reloads;     /* how many edited policies were handed over (handover.c) */
+    _Atomic uint64_t reloaded_ns; /* real clock: the last time */
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
     _Alignas(64) struct process_slot processes[SEGMENT_PROCESSES];
@@ -132,6 +135,7 @@ LAYOUT_PIN(process_slot, image, 24);
 LAYOUT_PIN(process_slot, attached_ns, 32);
 LAYOUT_PIN(process_slot, revision, 40);
 LAYOUT_PIN(process_slot, program, 48);
+LAYOUT_PIN(process_slot, keeps_policy, 80);
 LAYOUT_PIN(segment_layout, magic, 0);
 LAYOUT_PIN(segment_layout, version, 8);
 LAYOUT_PIN(segment_layout, size, 16);
@@ -141,6 +145,8 @@ LAYOUT_PIN(segment_layout, unguarded, 128);
 LAYOUT_PIN(segment_layout, calls_high, 136);
 LAYOUT_PIN(segment_layout, calls_hint, 140);
 LAYOUT_PIN(segment_layout, processes_high, 144);
+LAYOUT_PIN(segment_layout, reloads, 148);
+LAYOUT_PIN(segment_layout, reloaded_ns, 152);
 LAYOUT_PIN(segment_layout, events_head, 192);
 LAYOUT_PIN(segment_layout, identity, 256);
 LAYOUT_PIN(segment_layout, processes, 4352);

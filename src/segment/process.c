@@ -129,6 +129,7 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
     tagged_replace(&slot->image, image, newcomer->life.image, epoch);
     atomic_store_explicit(&slot->attached_ns, clock_wall_ns(), memory_order_relaxed);
     atomic_store_explicit(&slot->revision, newcomer->revision, memory_order_relaxed);
+    atomic_store_explicit(&slot->keeps_policy, 0, memory_order_relaxed);
     char program[PROGRAM_NAME_MAX] = {0};
     memcpy(program, newcomer->program, strnlen(newcomer->program, sizeof program - 1));
     shared_store(slot->program, program, sizeof program);
@@ -252,6 +253,16 @@ void process_leave(struct segment *segment, uint32_t holder)
                                                 memory_order_release, memory_order_relaxed);
 }
 
+void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy)
+{
+    struct process_slot *slot = slot_of(segment, holder);
+    /* Of a place that is lost in this very moment the next owner's words are written over once: for eyes alone. */
+    if (slot == NULL || claim_of(slot, holder) == 0)
+        return;
+    atomic_store_explicit(&slot->revision, revision, memory_order_relaxed);
+    atomic_store_explicit(&slot->keeps_policy, keeps_policy, memory_order_relaxed);
+}
+
 bool process_alive(const struct segment *segment, uint32_t holder)
 {
     const struct process_slot *slot = slot_of(segment, holder);
@@ -272,6 +283,7 @@ bool process_describe(const struct segment *segment, uint32_t holder, struct pro
     view->holder = holder;
     view->attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_acquire);
     view->revision = atomic_load_explicit(&slot->revision, memory_order_acquire);
+    view->keeps_policy = atomic_load_explicit(&slot->keeps_policy, memory_order_acquire) != 0;
     shared_load(view->program, slot->program, sizeof view->program);
     view->program[sizeof view->program - 1] = '\0';
     /* All of it was acquired: if the claim stands there even now, it belongs together. */

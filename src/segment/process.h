@@ -31,9 +31,13 @@ void process_leave(struct segment *segment, uint32_t holder);
  */
 bool process_alive(const struct segment *segment, uint32_t holder);
 
+/* What a holder runs by now, for observers; `keeps_policy`: it takes no reload. No system call. */
+void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy);
+
 struct process_view {
     uint32_t pid, holder;
     uint64_t attached_ns, revision;
+    bool keeps_policy;
     char program[PROGRAM_NAME_MAX];
 };
 /*

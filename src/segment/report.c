@@ -192,3 +192,13 @@ void report_forced(const struct guard *guard, const char *user, uint32_t circuit
     if (entry != NULL)
         atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_FORCED), memory_order_release);
 }
+
+void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, CIRCUIT_INDEX_NONE, EVENT_RELOAD, now_ns);
+    copy_text(event.program, user, sizeof event.program);
+    event.refused = revision;
+    journal_append(guard->segment, &event);
+}

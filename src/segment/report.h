@@ -50,4 +50,7 @@ void report_crowd_over(struct circuit_entry *entry);
 void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
                    enum circuit_state from, enum circuit_state to, uint64_t now_ns);
 
+/* An operator handed an edited policy to the running processes: journal. */
+void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns);
+
 #endif

@@ -28,7 +28,7 @@ static char *printed(const struct row *row)
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
     json_start(&json, out);
-    status_json(&json, &selected, &rows);
+    status_json(&json, &selected, NULL, &rows);
     fclose(out);
     return text;
 }

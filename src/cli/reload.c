@@ -1,0 +1,200 @@
+/*
+ * reload.c - `sockfuse reload`: running programs take an edited policy, all of it or nothing.
+ *
+ * The file is validated here, as `check` does; what is handed over has no error in it. The programs take it with their
+ * next call; circuits keep their state. What was given on a command line stays: targets of -t are taken up again behind
+ * the file's, programs with -o keep the policy that they have, for their options are known to them alone.
+ */
+#include <err.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/resolve.h"
+#include "cli/select.h"
+#include "cli/table.h"
+#include "cli/who.h"
+#include "policy/flat.h"
+#include "segment/clock.h"
+#include "segment/handover.h"
+#include "segment/process.h"
+#include "segment/report.h"
+
+static const char help[] =
+    "Usage: sockfuse reload [-p FILE]\n"
+    "Running programs take the edited policy with their next call. Circuits keep their state and history. A file with\n"
+    "an error is handed to nobody: everything stays as it is.\n"
+    "\n"
+    "  -p, --policy FILE  only this policy; else all that are in use\n"
+    "  -h, --help         this text\n"
+    "      --version      the version\n"
+    "\n"
+    "Programs that were started with -o keep their policy until they are started anew; so do those whose targets keep\n"
+    "their circuits all to themselves (scope = process). `sockfuse status` shows which revision each program runs.\n"
+    "\n"
+    "Exit status 0: done, 1: a policy has errors or can't be handed over, 2: wrong usage.\n";
+
+static bool is_of_file(const char *identity)
+{
+    return identity[0] == '/';
+}
+
+/* The file of an identity, which may have targets of -t behind its name; to be freed. */
+static char *file_of(const struct policy *policy, const char *identity)
+{
+    return copy_text(policy != NULL && policy->path != NULL ? policy->path : identity);
+}
+
+/* Hosts of `fallback` are resolved here: a running program's own resolver was asked for those of the old policy. */
+static void resolve_fallbacks(struct policy *policy)
+{
+    char *words = resolve_names(policy), *place = NULL;
+    for (char *word = words != NULL ? strtok_r(words, " ", &place) : NULL; word != NULL;
+         word = strtok_r(NULL, " ", &place)) {
+        char *addresses = strchr(word, '='), *more = NULL;
+        if (addresses == NULL)
+            continue;
+        *addresses++ = '\0';
+        for (char *text = strtok_r(addresses, ",", &more); text != NULL; text = strtok_r(NULL, ",", &more)) {
+            struct endpoint endpoint;
+            char *with_port = format_text(strchr(text, ':') != NULL ? "[%s]:1" : "%s:1", text);
+            if (endpoint_parse(&endpoint, with_port))
+                policy_resolve_fallbacks(policy, word, &endpoint);
+            free(with_port);
+        }
+    }
+    free(words);
+}
+
+/* Who takes it, and who does not. */
+static void tell(const struct segment *segment, const struct policy *policy)
+{
+    struct process_view process;
+    unsigned int taking = 0, keeping = 0;
+    char *pids = copy_text("");
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
+        if (!process.keeps_policy) {
+            taking++;
+            continue;
+        }
+        char *longer = format_text("%s %" PRIu32, pids, process.pid);
+        free(pids);
+        pids = longer;
+        keeping++;
+    }
+    print_safely(policy->identity, stdout);
+    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next call\n", policy->revision,
+           taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
+    if (keeping > 0)
+        printf("  %u started with -o keep%s what %s: pid%s%s\n", keeping, keeping == 1 ? "s" : "",
+               keeping == 1 ? "it has" : "they have", keeping == 1 ? "" : "s", pids);
+    free(pids);
+}
+
+static bool hand_over(const struct selected *selected, const struct policy *policy)
+{
+    static struct guard command;
+    struct segment *segment = allocate(1, sizeof *segment);
+    struct segment_error *error = allocate(1, sizeof *error);
+    char user[PROGRAM_NAME_MAX];
+    size_t size;
+    void *bytes = policy_flatten(policy, &size);
+    bool done = false;
+    if (bytes == NULL)
+        warnx("%s: the policy is too large to be handed over", policy->identity);
+    else if (!segment_open(segment, selected->segment.path, true, error) ||
+             !handover_write(segment, bytes, size, error))
+        warnx("%s", error->text);
+    else
+        done = true;
+    if (done) {
+        handover_announce(segment);
+        who_am_i(user);
+        command.segment = segment;
+        command.pid = (uint32_t)getpid();
+        strcpy(command.program, "sockfuse");
+        report_reload(&command, user, policy->revision, clock_circuit_ns());
+        tell(segment, policy);
+    }
+    if (segment->map != NULL)
+        segment_detach(segment);
+    free(bytes);
+    free(error);
+    free(segment);
+    return done;
+}
+
+/* False: it has errors, or can't be handed over. */
+static bool reload(const struct selected *selected)
+{
+    struct policy_problems problems = {0};
+    struct policy *policy = policy_load_identity(selected->identity, NULL, &problems);
+    char *file = file_of(policy, selected->identity);
+    bool done = policy != NULL;
+    print_problems(file, &problems);
+    if (policy == NULL) {
+        warnx("%s: nothing is changed: its programs run on with the policy that they have", file);
+    } else if (selected->segment.map == NULL) {
+        print_safely(file, stdout);
+        printf(": good, and nothing to do: no program runs under it%s\n",
+               policy->has_process_scope && !policy->has_host_scope ? ", or each keeps its circuits to itself" : "");
+    } else {
+        resolve_fallbacks(policy);
+        done = hand_over(selected, policy);
+    }
+    policy_problems_free(&problems);
+    policy_free(policy);
+    free(file);
+    return done;
+}
+
+static int reload_all(const char *policy_file)
+{
+    struct selection selection;
+    size_t count = 0;
+    bool good = true;
+    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+        warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
+    select_open(&selection, policy_file, false);
+    for (size_t i = 0; i < selection.count; i++) {
+        /* Targets of -t alone can't be edited. */
+        if (!is_of_file(selection.at[i].identity))
+            continue;
+        good = reload(&selection.at[i]) && good;
+        count++;
+    }
+    if (count == 0)
+        warnx("no policy file is in use: there is nothing to reload");
+    select_close(&selection);
+    return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+int command_reload(int argc, char **argv)
+{
+    static const struct option options[] = {
+        COMMON_OPTIONS,
+        {"policy", required_argument, NULL, 'p'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *policy_file = NULL;
+    for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
+        switch (letter) {
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        case 'p':
+            policy_file = optarg;
+            break;
+        default:
+            return usage_error("reload");
+        }
+    }
+    if (optind < argc) {
+        warnx("reload: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
+        return usage_error("reload");
+    }
+    return reload_all(policy_file);
+}

@@ -1,0 +1,43 @@
+/*
+ * reload.c - an edited policy is taken into a running process. See reload.h.
+ *
+ * The claim names the process's lineage: a fork's child that has its parent's claim, but not what the parent made of
+ * it, takes the policy itself.
+ */
+#define _GNU_SOURCE
+#include "preload/reload.h"
+
+#include <errno.h>
+
+#include "policy/flat.h"
+#include "preload/lineage.h"
+#include "segment/handover.h"
+
+/* One thread of this process takes a handover. */
+static bool takes_it(struct station *station, uint32_t number)
+{
+    uint64_t present = atomic_load_explicit(&station->reload_claim, memory_order_relaxed);
+    uint64_t mine = (uint64_t)lineage_epoch() << 32 | number;
+    return present != mine && atomic_compare_exchange_strong_explicit(&station->reload_claim, &present, mine,
+                                                                      memory_order_acquire, memory_order_relaxed);
+}
+
+void reload_take(uint32_t number)
+{
+    int keep = errno;
+    /* A vfork's child runs in its parent's memory, and is about to be another program. */
+    struct station *station = lineage_is_borrowed() ? NULL : guest_station(SCOPE_HOST);
+    size_t size;
+    if (station && takes_it(station, number)) {
+        void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size);
+        const char *why;
+        const struct policy *policy = bytes ? policy_unfold(bytes, size, guest_policy()->identity, &why) : NULL;
+        if (policy)
+            guest_take_policy(policy);
+        else if (bytes)
+            handover_free(bytes, size);
+        /* Seen also where it was no good: it does not become better by being read again and again. */
+        atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
+    }
+    errno = keep;
+}

@@ -1,0 +1,26 @@
+/*
+ * reload.h - an edited policy is taken into a running process.
+ *
+ * Asked before each connect, at the price of two loads. When an operator has handed over another policy, one thread
+ * reads it, without malloc and stdio, and publishes it with one pointer; the others go on with the old one meanwhile,
+ * and so do connections that were begun under it: no policy is ever given back. Anything wrong with it, and the old one
+ * stays. Async-signal-safe; system calls only for a new policy.
+ */
+#ifndef SOCKFUSE_PRELOAD_RELOAD_H
+#define SOCKFUSE_PRELOAD_RELOAD_H
+
+#include "preload/guest.h"
+
+void reload_take(uint32_t number);
+
+static inline void reload_look(void)
+{
+    struct station *station = atomic_load_explicit(&guest.host, memory_order_acquire);
+    if (!station || !station->reloads)
+        return;
+    uint32_t number = atomic_load_explicit(station->reloads, memory_order_relaxed);
+    if (__builtin_expect(number != atomic_load_explicit(&station->reloads_seen, memory_order_relaxed), 0))
+        reload_take(number);
+}
+
+#endif
