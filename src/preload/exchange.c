@@ -137,6 +137,8 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         connection_mark(connection, CONNECTION_TLS);
         connection_mark(connection, CONNECTION_TLS_SEEN);
     }
+    if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, first->iov_len))
+        connection_mark(connection, CONNECTION_REJECTED);
 }
 
 void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit)

@@ -104,6 +104,9 @@ static uint64_t retry_after_ns(const struct http_head *head)
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
     uint64_t real_ns = clock_real_ns();
+    bool rejected = connection_has(connection, CONNECTION_REJECTED) && seen != SEEN_BYTES;
+    if (rejected)
+        seen = SEEN_END; /* of the program's own making, in whatever way the peer takes it */
     struct observation observation = {
         .seen = seen,
         .error = error,
@@ -111,7 +114,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .http_status = head ? head->status : 0,
         .retry_after_ns = head && connection->target->retry_after ? retry_after_ns(head) : 0,
         .answered_before = connection_has(connection, CONNECTION_REUSED),
-        .own_end = connection_has(connection, CONNECTION_SHUT_READ) ||
+        .own_end = rejected || connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = waited_ns(connection, real_ns),
     };

@@ -32,6 +32,7 @@ enum connection_flag {
     CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_OVER = 1u << 14,     /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_BROKEN = 1u << 18,   /* a request on it was refused: nothing is sent on it any more */
+    CONNECTION_REJECTED = 1u << 19,  /* the program itself broke the TLS handshake off (a certificate it does not trust) */
     CONNECTION_LIMITED = 1u << 13,  /* its attempt has a limit of ours, which the connection must not have */
     CONNECTION_FAULTY = 1u << 15,   /* in rehearsal: it has a fault */
     CONNECTION_PLAYED = 1u << 16,   /* what comes after the connection was played */

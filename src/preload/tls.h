@@ -54,4 +54,15 @@ static inline bool tls_is_record(const void *bytes, size_t count, bool hello)
     return count >= 3 && byte[1] == 3 && byte[2] <= 4 && (hello ? byte[0] == 22 : byte[0] >= 20 && byte[0] <= 23);
 }
 
+/*
+ * Whether a record of the handshake is an alert: in plain (RFC 8446, 6), or encrypted by TLS 1.3, where its length gives
+ * it away: two bytes, the type, and a tag of 16. What else a client encrypts in the handshake is longer.
+ */
+static inline bool tls_is_alert(const void *bytes, size_t count)
+{
+    const unsigned char *byte = bytes;
+    return tls_is_record(bytes, count, false) &&
+           (byte[0] == 21 || (count >= 5 && byte[0] == 23 && byte[3] == 0 && byte[4] == 2 + 1 + 16));
+}
+
 #endif
