@@ -171,6 +171,8 @@ static bool check_file(const char *file, bool verbose, struct question *question
     struct policy_problems problems;
     struct policy *policy = policy_load(file, NULL, &problems);
     bool good = policy != NULL;
+    if (good)
+        policy_check_order(policy, &problems);
     print_problems(file, &problems);
     if (problems.errors > problems.count)
         warnx("%s: more errors than these %zu: %zu in all", file, problems.count, problems.errors);

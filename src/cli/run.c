@@ -183,6 +183,8 @@ static struct policy *load_policy(const struct request *request, const struct pr
         policy = policy_load_with_patterns(*file, request->patterns.at, options, &problems);
     else
         policy = policy_load(*file, options, &problems);
+    if (policy != NULL)
+        policy_check_order(policy, &problems);
     print_problems(*file, &problems);
     if (policy == NULL) {
         if (problems.errors == 0)

@@ -16,7 +16,13 @@ static const char *built_in_origin(const struct target *target, enum key_index k
         if (key == KEY_RESET_TIMEOUT && (ours & key_bit(KEY_RESET_TIMEOUT_MAX)) == 0)
             return "as reset_timeout_max";
     }
-    /* So has a built-in minimum to a window of fewer calls. */
+    /* So has a built-in time for probes to the longest that one may take ... */
+    if (key == KEY_PROBE_TIMEOUT && target->breaker.probe_timeout_ns == target->response_timeout_ns)
+        return "as response_timeout";
+    if (key == KEY_PROBE_TIMEOUT && target->breaker.probe_timeout_ns == target->connect_timeout_ns &&
+        (ours & key_bit(KEY_CONNECT_TIMEOUT)) == 0)
+        return "as connect_timeout";
+    /* ... and a built-in minimum to a window of fewer calls. */
     if (key == KEY_MINIMUM_CALLS && target->breaker.window == (WINDOW_CALLS | target->breaker.minimum_calls))
         return "as window";
     return key == KEY_MATCH ? "the name" : "built in";

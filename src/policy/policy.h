@@ -133,6 +133,11 @@ struct policy *policy_from_patterns(const char *const *patterns, const char *con
  */
 struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
                                          struct policy_problems *problems);
+/*
+ * Adds a warning for each target and pattern that never takes anything because an earlier one takes all of it. For
+ * those who show problems to people; the library need not know. Allocates.
+ */
+void policy_check_order(const struct policy *policy, struct policy_problems *problems);
 void policy_free(struct policy *policy);
 void policy_problems_free(struct policy_problems *problems);
 

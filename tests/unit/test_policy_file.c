@@ -181,7 +181,7 @@ static void what_is_written_back_reads_the_same(void **state)
     static const char *const keys[] = {"match", "mode", "jitter", "backoff_multiplier", "response_timeout", "failures"};
     struct policy *first = good_policy("[x]\nmatch = unix:/a\\#b unix:/c\\ d *.x:https [::1]:1-2\nmode = observe\n"
                                        "jitter = 0.5%\nbackoff_multiplier = 1.25\nresponse_timeout = 2.5s\n"
-                                       "failures = reset\n");
+                                       "failures = reset response-timeout\n");
     char text[32768] = "[x]\n";
     for (size_t i = 0; i < 6; i++) {
         const size_t length = strlen(text);

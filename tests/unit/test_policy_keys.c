@@ -121,7 +121,7 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
                     "response_timeout = 3s\nfailure_threshold = 65535\nsuccess_threshold = 127\n"
                     "half_open_max_calls = 8\nbackoff_multiplier = 1.125\njitter = 12.5%\nreset_timeout = 1.5s\n"
                     "reset_timeout_max = 1h\nprobe_timeout = 4s\nabandon_after = 50ms\nsuccess = connect\n"
-                    "failures = reset refused\nhttp = off\nretry_after = no\nretry_after_max = 2m\n"
+                    "failures = reset refused\nhttp = off\nretry_after = no\n"
                     "existing = allow\nenforce_timeouts = yes\n");
     const struct target *target = &policy->targets[0];
     assert_int_equal(target->mode, MODE_CLOSED);
@@ -142,10 +142,12 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
     assert_true(target->rules.connect_is_success);
     assert_int_equal(target->rules.failure_mask, 1u << FAILURE_RESET | 1u << FAILURE_REFUSED);
     assert_false(target->http_read || target->retry_after);
-    assert_int_equal(target->retry_after_max_ns, 120 * S);
     assert_true(target->existing_allowed && target->enforce_timeouts);
     assert_true(policy->has_process_scope);
     assert_false(policy->has_host_scope);
+    policy_free(policy);
+    policy = good_policy("[a:1]\nretry_after_max = 2m\n");
+    assert_int_equal(policy->targets[0].retry_after_max_ns, 120 * S);
     policy_free(policy);
 }
 
