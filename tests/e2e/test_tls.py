@@ -38,7 +38,7 @@ def say(*answers, pause=0.0, cuts=(), then=None):
                 sock.sendall(text[start:end])
                 if end < len(text):
                     server.stopping.wait(pause)
-            if b" HTTP/1.0" in head:
+            if b" HTTP/1.0" in head or b"connection: close" in head.lower():
                 return
     return over_tls(behaviour)
 
