@@ -52,7 +52,8 @@ $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ $(LIBBSD)
 
-# The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which further names.
+# The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
+# further names.
 $(BUILD)/exports.map $(BUILD)/aliases.ld: $(BUILD)/%: src/preload/%.in src/preload/symbols.def $(BUILD)/flags
 	$(call Q,MAP) $(CC) -E -P -x c -Isrc -Isrc/preload -o $@ $<
 
@@ -68,10 +69,11 @@ $(BUILD)/flags: remembered = $(CC) $(FLAGS)
 $(BUILD)/libdir: remembered = $(LIBDIR)
 $(BUILD)/flags $(BUILD)/libdir: always
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(remembered))' >$@
+	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
+	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
 
 # --- tests -----------------------------------------------------------------------------------------------------------
-# tests/unit/test_*.c and stress_*.c are cmocka programs with the core inside. tests/preload/test_*.c are cmocka programs
+# tests/unit/test_*.c and stress_*.c are cmocka programs with the core inside; tests/preload/test_*.c are programs
 # that run under the library, so they have nothing of it inside, except those that say `links: core`.
 
 programs = $(patsubst %.c,$(BUILD)/%,$(wildcard $(1)))
@@ -140,12 +142,12 @@ clean: ## remove what was built
 	rm -rf $(BUILD)
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
-	    printf '  make %-17s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | \
+	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e matrix \
-        check-sanitizers bench install uninstall clean help always
+.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e \
+        matrix check-sanitizers bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -43,7 +43,8 @@ static inline struct sockaddr_in stopwatch_bind(int fd)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) || getsockname(fd, (struct sockaddr *)&address, &length))
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) ||
+        getsockname(fd, (struct sockaddr *)&address, &length))
         err(1, "bind");
     return address;
 }
