@@ -147,7 +147,7 @@ short poll_for(int fd, short events);
 
 /*
  * What the server's circuit counted since the last look, in words: "2 succeeded, 1 failed:refused, 1 in-flight". The words: succeeded,
- * failed:KIND, neutral:REASON, business, late, refused, opened, overdue, overdue-ended; in-flight as of now; lost: admitted, and
+ * failed:KIND, neutral:REASON, business, late, refused, fallback, injected, opened, overdue, overdue-ended; in-flight as of now; lost: admitted, and
  * neither in flight nor counted (its process was killed). "nothing".
  */
 /* What a loop is trying just now, for the message of a failure. */

@@ -107,6 +107,8 @@ void expect_words(struct server *server, const char *expected, const char *file,
     words_add(&words, delta[COUNT_BUSINESS], "business", "");
     words_add(&words, delta[COUNT_LATE], "late", "");
     words_add(&words, delta[COUNT_REFUSED], "refused", "");
+    words_add(&words, delta[COUNT_FALLBACK], "fallback", "");
+    words_add(&words, delta[COUNT_INJECTED], "injected", "");
     words_add(&words, delta[COUNT_OPENED], "opened", "");
     words_add(&words, delta[COUNT_OVERDUE], "overdue", "");
     words_add(&words, delta[COUNT_OVERDUE_ENDED], "overdue-ended", "");
