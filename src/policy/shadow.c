@@ -46,8 +46,7 @@ static bool path_covers(const struct pattern *wide, const struct pattern *narrow
         return glob_match(wide->host, narrow->host);
     const size_t length = strcspn(wide->host, META);
     return strcmp(wide->host, narrow->host) == 0 ||
-           (is_prefix(wide->host) && strcspn(narrow->host, META) >= length &&
-            strncmp(wide->host, narrow->host, length) == 0);
+           (is_prefix(wide->host) && strncmp(wide->host, narrow->host, length) == 0);
 }
 
 static bool network_covers(const struct pattern *wide, const struct pattern *narrow)
@@ -186,12 +185,10 @@ static void describe(const struct place *shadowed, char *text, size_t size)
 static void report(const struct place *places, size_t count, struct policy_problems *problems)
 {
     char by[300];
-    size_t shadowed = 0, by_others = 0;
-    for (size_t i = 0; i < count; i++) {
+    size_t shadowed = 0;
+    for (size_t i = 0; i < count; i++)
         shadowed += places[i].shadow != NULL;
-        by_others += places[i].shadow != NULL && places[i].shadow->target != places[i].target;
-    }
-    if (by_others == count) {
+    if (shadowed == count) {
         describe(&places[0], by, sizeof by);
         problem_warning(problems, places[0].target->line,
                         "target `[%.60s]` takes nothing: %s comes first%s; put the narrower target above the wider one",
