@@ -133,6 +133,8 @@ static bool reload(const struct selected *selected)
     struct policy *policy = policy_load_identity(selected->identity, NULL, &problems);
     char *file = file_of(policy, selected->identity);
     bool done = policy != NULL;
+    if (policy != NULL)
+        policy_check_order(policy, &problems);
     print_problems(file, &problems);
     if (policy == NULL) {
         warnx("%s: nothing is changed: its programs run on with the policy that they have", file);
