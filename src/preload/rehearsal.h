@@ -7,9 +7,11 @@
  *
  *   refuse    the kernel connects to port 0 of this host, which answers with a reset
  *   hang      the socket connects to itself and hears nothing: it stays in SYN-SENT until the program or the kernel
- * gives up reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET
- * in it http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the
- * program reads delay     connect, which does go to the destination, begins that much later
+ *             gives up
+ *   reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET in it
+ *   http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the program
+ *             reads
+ *   delay     connect, which does go to the destination, begins that much later
  *
  * No thread, no process, no descriptor. Where a fault can't be played (UNIX sockets, but for refuse and delay) the
  * attempt goes on untouched, unmarked. Private to the connection's room. Async-signal-safe, errno is kept by the
