@@ -8,11 +8,15 @@
 #include "preload/guest.h"
 #include "preload/names.h"
 #include "preload/real.h"
+#include "preload/reload.h"
 
 static bool is_wanted(const char *name)
 {
-    const struct policy *policy = name && guest_ready() ? guest_policy() : NULL;
-    return policy && policy->has_host_patterns && policy_wants_name(policy, name);
+    if (!name || !guest_ready())
+        return false;
+    reload_look(); /* the connect that follows is to find the name that only a new policy wants */
+    const struct policy *policy = guest_policy();
+    return policy->has_host_patterns && policy_wants_name(policy, name);
 }
 
 static void note_addresses(const char *name, const struct addrinfo *list)

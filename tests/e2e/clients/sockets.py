@@ -1,0 +1,103 @@
+"""A client that opens sockets on command: one JSON object a line on stdin, a line of JSON for each on stdout.
+
+{"do": "call"} connects, asks over HTTP and closes; {"do": "hold"} connects and keeps; {"do": "drop"} closes all that
+are kept; {"do": "ask"} makes a request on each that is kept; {"do": "fork"} lets a child make the call; {"do":
+"threads"} makes calls in threads until "count" were made in each. All but drop and ask take "port" (127.0.0.1), or
+"host" and "port", and "blocking": false.
+"""
+import collections
+import errno
+import json
+import os
+import select
+import socket
+import sys
+import threading
+
+held = []
+
+
+def connect(port, host="127.0.0.1", blocking=True):
+    """Returns the connected socket, or the errno."""
+    family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    sock = socket.socket(family, kind, proto)
+    sock.setblocking(blocking)
+    code = sock.connect_ex(address)
+    if code == errno.EINPROGRESS:
+        select.select([], [sock], [], 10)
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        sock.close()
+        return None, code
+    sock.setblocking(True)
+    sock.settimeout(10)
+    return sock, 0
+
+
+def ask(sock):
+    try:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        return "answered" if sock.recv(65536) else "end"
+    except OSError as error:
+        return errno.errorcode.get(error.errno, type(error).__name__)
+
+
+def call(**where):
+    sock, code = connect(**where)
+    if sock is None:
+        return errno.errorcode[code]
+    with sock:
+        return ask(sock)
+
+
+def hold(**where):
+    sock, code = connect(**where)
+    if sock is None:
+        return errno.errorcode[code]
+    held.append(sock)
+    return "connected"
+
+
+def drop():
+    while held:
+        held.pop().close()
+    return "closed"
+
+
+def fork(**where):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, call(**where).encode())
+        os._exit(0)
+    os.close(writer)
+    result = os.read(reader, 100).decode()
+    os.close(reader)
+    os.waitpid(pid, 0)
+    return result
+
+
+def threads(number, count, **where):
+    results = collections.Counter()
+    lock = threading.Lock()
+
+    def work():
+        for _ in range(count):
+            result = call(**where)
+            with lock:
+                results[result] += 1
+
+    workers = [threading.Thread(target=work) for _ in range(number)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return results
+
+
+DO = {"call": call, "hold": hold, "drop": drop, "fork": fork, "threads": threads,
+      "ask": lambda: [ask(sock) for sock in held]}
+
+for line in sys.stdin:
+    command = json.loads(line)
+    print(json.dumps(DO[command.pop("do")](**command)), flush=True)
