@@ -11,6 +11,7 @@ BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib/sockfuse
 DATADIR ?= $(PREFIX)/share/sockfuse
 MANDIR  ?= $(PREFIX)/share/man
+COMPDIR ?= $(PREFIX)/share/bash-completion/completions
 
 BUILD   ?= build
 CC      ?= cc
@@ -131,11 +132,12 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	install -m 644 policies/*.policy '$(DESTDIR)$(DATADIR)/policies/'
 	for page in $(INSTALLED_PAGES); do \
 	    install -D -m 644 "src/man/$${page##*/}" "$$page" || exit 1; done
+	install -D -m 644 src/completion/sockfuse.bash '$(DESTDIR)$(COMPDIR)/sockfuse'
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
-	rm -f $(INSTALLED_PAGES)
+	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse'
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built

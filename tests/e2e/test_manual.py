@@ -120,6 +120,40 @@ class Environment(unittest.TestCase):
             self.assertTrue(f'"{name}"' in everything, name)
 
 
+class Completion(unittest.TestCase):
+    """What bash offers behind some words."""
+
+    def offered(self, *words):
+        script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '_sockfuse "$1" "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"; printf "%s\\n" "${COMPREPLY[@]}"')
+        result = Sandbox(self).run(["bash", "--norc", "-c", script, "bash", ROOT / "src/completion/sockfuse.bash",
+                                    SOCKFUSE, *words], BARE)
+        self.assertEqual(result.stderr, "")
+        return result.stdout.split()
+
+    def test_commands(self):
+        self.assertEqual(self.offered("st"), ["status"])
+        self.assertEqual(self.offered("help", "ev"), ["events"])
+        self.assertIn("run", self.offered(""))
+
+    def test_options_of_a_command(self):
+        self.assertEqual(set(self.offered("check", "--")) - COMMON, {"--verbose", "--match", "--for"})
+        self.assertEqual(self.offered("events", "--s"), ["--since"])
+
+    def test_keys_behind_o(self):
+        self.assertEqual(self.offered("run", "-o", "reset_"), ["reset_timeout=", "reset_timeout_max="])
+        self.assertNotIn("match=", self.offered("run", "-o", "m"))
+
+    def test_programs_and_their_own_words(self):
+        self.assertIn("curl", self.offered("run", "-p", "x.policy", "-o", "jitter", "=", "5%", "cur"))
+        self.assertIn("curl", self.offered("check", "--for", "cur"))
+        self.assertIn("/etc/passwd", self.offered("run", "curl", "/etc/passw"))
+        self.assertIn("/etc/passwd", self.offered("run", "--", "curl", "/etc/passw"))
+
+    def test_files(self):
+        self.assertEqual(self.offered("check", str(ROOT / "policies/redi")), [str(ROOT / "policies/redis.policy")])
+
+
 class Pages(unittest.TestCase):
     def test_the_pages_are_good_mdoc(self):
         self.assertEqual(len(PAGES), 3)
@@ -154,6 +188,7 @@ class Pages(unittest.TestCase):
             for path in glob.glob(str(ROOT / "policies/*.policy")):
                 self.assertIn(f"usr/share/sockfuse/policies/{os.path.basename(path)}", found)
             self.assertIn("usr/bin/sockfuse", found)
+            self.assertIn("usr/share/bash-completion/completions/sockfuse", found)
             self.make("uninstall", f"DESTDIR={folder}", "PREFIX=/usr")
             self.assertEqual([names for _, _, names in os.walk(folder) if names], [])
 
