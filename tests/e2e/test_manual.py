@@ -120,6 +120,31 @@ class Environment(unittest.TestCase):
             self.assertTrue(f'"{name}"' in everything, name)
 
 
+class Examples(unittest.TestCase):
+    """Policies in the manual and the README are good, and nothing in them is to be warned of."""
+
+    def check(self, texts):
+        sandbox = Sandbox(self)
+        self.assertTrue(texts)
+        for text in texts:
+            sandbox.policy(text)
+            result = sandbox.run([SOCKFUSE, "check", sandbox.policy_path], BARE)
+            self.assertEqual((result.status, result.stderr), (0, ""), text)
+
+    def test_policies_in_the_manual(self):
+        blocks = re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", read("src/man/sockfuse.policy.5"))
+        self.check([block for block in blocks if block.startswith("[")])
+
+    def test_policies_in_the_readme(self):
+        self.check(re.findall(r"(?ms)^```ini\n(.*?)^```$", read("README.md")))
+
+    def test_commands_in_the_manual_and_the_readme_exist(self):
+        known = re.findall(r"(?m)^  ([a-z]+) {2,}\S", Sandbox(self).run([SOCKFUSE, "-h"], BARE).stdout) + ["help"]
+        for page in ("README.md", *PAGES):
+            for command in re.findall(r"(?m)^(?:\.Dl )?(?:[$#] )?(?:build/)?sockfuse ([a-z]+)", read(page)):
+                self.assertIn(command, known, page)
+
+
 class Completion(unittest.TestCase):
     """What bash offers behind some words."""
 
