@@ -224,6 +224,11 @@ enum circuit_state row_state(const struct row *row)
     }
 }
 
+bool row_rehearses(const struct row *row)
+{
+    return row->target != NULL && row->target->fault_count > 0 && row->target->mode != MODE_OFF;
+}
+
 bool row_probe_due(const struct row *row)
 {
     return row_mode(row) != MODE_OPEN && row_state(row) == CIRCUIT_OPEN && row->view.probe_due;

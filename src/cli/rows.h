@@ -47,6 +47,8 @@ enum target_mode row_mode(const struct row *row);
 /* The state that the next call meets: the mode can override the circuit's own. */
 enum circuit_state row_state(const struct row *row);
 bool row_probe_due(const struct row *row);
+/* Whether the policy, as far as it is known, injects faults into calls of the row. */
+bool row_rehearses(const struct row *row);
 /* Whether rates are judged now: the circuit is closed, and the policy is known and has one on. */
 bool row_has_rates(const struct row *row);
 /* `part` of `calls` in permille, rounded down; 0 of none. */

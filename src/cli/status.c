@@ -29,7 +29,7 @@ static const char help[] =
     "\n"
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
     "             open, probe due: the pause is over, the next call is the probe;\n"
-    "             (forced): by sockfuse open or close, until sockfuse auto\n"
+    "             (forced): by sockfuse open or close, until sockfuse auto; rehearsal: the policy injects faults\n"
     "  FAILURES   in a row, of how many open the circuit\n"
     "  RATE       failures in percent of the calls in the window, when these are enough to be judged\n"
     "  RETRY IN   until the next probe\n"
@@ -65,21 +65,22 @@ static void add_state(struct table *table, const struct row *row)
     static const enum colour colours[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
     enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
     enum circuit_state state = row_state(row);
-    const char *name = circuit_state_name(state);
+    const char *name = circuit_state_name(state), *observed = mode == MODE_OBSERVE ? ", observed" : "";
+    const char *rehearsal = row_rehearses(row) ? ", rehearsal" : "";
     if (mode == MODE_OFF)
         table_add(table, DIM, "off");
     else if (row->forced != FORCED_NONE)
-        table_addf(table, colours[state], "%s (forced)", name);
+        table_addf(table, colours[state], "%s (forced)%s", name, rehearsal);
     else if (is_hidden(row))
-        table_add(table, DIM, "kept by each process");
+        table_addf(table, DIM, "kept by each process%s", rehearsal);
     else if (row->destination[0] == '\0')
-        table_add(table, DIM, "no calls yet");
+        table_addf(table, DIM, "no calls yet%s", rehearsal);
     else if (mode == MODE_OPEN || mode == MODE_CLOSED)
-        table_addf(table, colours[state], "%s, by mode", name);
+        table_addf(table, colours[state], "%s, by mode%s", name, rehearsal);
     else if (row_probe_due(row))
-        table_addf(table, YELLOW, "open, probe due%s", mode == MODE_OBSERVE ? ", observed" : "");
+        table_addf(table, YELLOW, "open, probe due%s%s", observed, rehearsal);
     else
-        table_addf(table, colours[state], "%s%s", name, mode == MODE_OBSERVE ? ", observed" : "");
+        table_addf(table, colours[state], "%s%s%s", name, observed, rehearsal);
 }
 
 static bool opened_by_rate(const struct row *row)

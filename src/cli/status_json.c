@@ -124,6 +124,10 @@ static void write_circuit(struct json *json, const struct row *row)
     json_bool(json, "probe_due", row_probe_due(row));
     json_string(json, "forced", forced_name(row->forced));
     json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
+    if (row->target != NULL)
+        json_bool(json, "rehearsal", row_rehearses(row));
+    else
+        json_null(json, "rehearsal");
     json_string(json, "scope", row->target == NULL ? NULL : row->target->scope == SCOPE_PROCESS ? "process" : "host");
     json_unsigned(json, "consecutive_failures", row->view.failures);
     if (row->target != NULL)
