@@ -140,9 +140,11 @@ class Examples(unittest.TestCase):
 
     def test_commands_in_the_manual_and_the_readme_exist(self):
         known = re.findall(r"(?m)^  ([a-z]+) {2,}\S", Sandbox(self).run([SOCKFUSE, "-h"], BARE).stdout) + ["help"]
-        for page in ("README.md", *PAGES):
-            for command in re.findall(r"(?m)^(?:\.Dl )?(?:[$#] )?(?:build/)?sockfuse ([a-z]+)", read(page)):
-                self.assertIn(command, known, page)
+        shown = "\n".join(re.findall(r"(?ms)^```sh\n(.*?)^```$", read("README.md")))
+        shown += "".join(re.sub(r"(?m)^\.Dl ", "", read(page)) for page in PAGES)
+        commands = re.findall(r"(?m)^(?:[$#] )?(?:build/)?sockfuse ([a-z]+)", shown)
+        self.assertIn("check", commands)
+        self.assertEqual(set(commands) - set(known), set())
 
 
 class Completion(unittest.TestCase):
