@@ -22,16 +22,22 @@ PRELOAD_LDFLAGS ?=
 # E.g. SANITIZE=address,undefined: for the core and the unit tests; the library itself is never built so.
 SANITIZE ?=
 
+# The library's own calls are short and many: with gcc they are inlined across files, which saves a fifth of what a
+# guarded call costs (make bench). The objects hold ordinary code too, which is what the command and the tests link.
+IS_CLANG := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | grep -c __clang__)
+LTO := $(if $(SANITIZE),,$(if $(filter 0,$(IS_CLANG)),-flto=auto -ffat-lto-objects))
+
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
 # Thread-local data of a preloaded library must need neither malloc nor a lock at first use, hence initial-exec.
 # Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
 FLAGS = -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
-        -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
+        $(LTO) -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
         $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 DEPFLAGS = -MMD -MP
 # One short line for each file; V=1 shows the whole commands.
 Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
-LINK = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
+LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
+LINK = $(LINKER) $(if $(LTO),-fno-lto)
 
 # Static, so that libc is the only library that enters somebody else's process with us.
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
@@ -46,7 +52,7 @@ COMMAND := $(BUILD)/sockfuse
 all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
 
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
-	$(call Q,LINK) $(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
+	$(call Q,LINK) $(LINKER) $(LTO) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/life.h"
+#include "preload/lineage.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/socket_state.h"
@@ -39,26 +40,35 @@ static bool is_from_peer(int error)
     }
 }
 
-/* Takes the marks of the last call's end away: one of several threads that send at once gets them, and begins the next
- * call. */
-static uint32_t take_end(struct connection *connection)
-{
-    const uint32_t ends = (uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED;
-    return atomic_fetch_and_explicit(&connection->flags, ~ends, memory_order_acq_rel) & ends;
-}
-
 /* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
  * none. */
-static bool may_begin(const struct connection *connection)
+static bool may_begin(const struct connection *connection, uint32_t flags)
 {
-    if (connection->call == CALL_NONE || !connection_has(connection, CONNECTION_CONNECTED) ||
-        connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_STREAM) ||
-        connection_has(connection, CONNECTION_OVER) ||
+    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER;
+    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE ||
         connection->target->rules.connect_is_success) /* one-way: the connection was all there is to judge */
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
-    if (connection_has(connection, CONNECTION_TLS))
-        return connection_has(connection, CONNECTION_TLS_SEEN) && tls_thread.session && tls_thread.doing == TLS_WRITE;
+    if (flags & (uint32_t)CONNECTION_TLS)
+        return (flags & (uint32_t)CONNECTION_TLS_SEEN) && tls_thread.session && tls_thread.doing == TLS_WRITE;
+    return true;
+}
+
+/* The marks of a call's end; without them a call is in flight, or was charged as overdue and its end is still to come. */
+#define ENDS ((uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED)
+
+/* Of several threads that send at once, one takes the last call's end away, and begins the next call. */
+static bool take_end(struct connection *connection, uint32_t flags)
+{
+    uint32_t next;
+    do {
+        if (!(flags & ENDS))
+            return false;
+        next = (flags & ~(ENDS | (uint32_t)CONNECTION_ANSWERING)) | (uint32_t)CONNECTION_SENT;
+        if (flags & (uint32_t)CONNECTION_ANSWERED)
+            next |= (uint32_t)CONNECTION_REUSED;
+    } while (!atomic_compare_exchange_weak_explicit(&connection->flags, &flags, next, memory_order_acq_rel,
+                                                    memory_order_relaxed));
     return true;
 }
 
@@ -73,46 +83,43 @@ static void break_off(int fd)
     real.shutdown(fd, SHUT_RD);
 }
 
-static int begin_call(descriptor entry, int fd)
+static int begin_call(struct connection *connection, int fd)
 {
-    struct connection *connection = still(entry, fd);
-    if (connection && connection_has(connection, CONNECTION_BROKEN))
+    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
+    if (flags & (uint32_t)CONNECTION_BROKEN)
         return ECONNRESET;
-    if (!connection || life_phase(connection) != PHASE_ANSWERED || !may_begin(connection))
+    if (!(flags & ENDS) || !may_begin(connection, flags) || life_phase(connection) != PHASE_ANSWERED ||
+        !take_end(connection, flags))
         return 0;
-    uint32_t end = take_end(connection);
-    if (!end)
-        return 0; /* charged as overdue, and its real end is still to come */
     struct attempt attempt = {
         .target = connection->target,
         .circuit = connection->circuit,
         .address_key = connection->address_key,
-        .shard = life_shard(),
+        .shard = connection->call,
     };
     uint64_t real_ns = clock_real_ns();
-    uint64_t now_ns = clock_circuit_at(real_ns);
-    enum admission admission = guard_begin(&connection->station->guard, &attempt, connection->call, now_ns);
+    enum admission admission =
+        guard_begin(&connection->station->guard, &attempt, connection->call, clock_circuit_at(real_ns));
     if (admission_refuses(admission)) {
-        atomic_fetch_or_explicit(&connection->flags, end | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
+        atomic_fetch_or_explicit(&connection->flags, (flags & ENDS) | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
         break_off(fd);
         return ECONNRESET;
     }
-    if (end & (uint32_t)CONNECTION_ANSWERED)
-        connection_mark(connection, CONNECTION_REUSED);
-    connection_unmark(connection, CONNECTION_SENT);
-    connection_unmark(connection, CONNECTION_ANSWERING);
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    atomic_store_explicit(&connection->just_begun, true, memory_order_relaxed);
     return 0;
 }
 
 int connection_sending(descriptor entry, int fd)
 {
+    struct connection *connection = life_of_anybody(entry);
+    if (!connection)
+        return 0;
+    int refusal = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     /* An ancestor's connection leads nowhere in its children too. */
-    const struct connection *connection = descriptor_get(fd) == entry ? life_of_anybody(entry) : NULL;
-    int refusal = begin_call(entry, fd);
-    return !refusal && connection && connection_has(connection, CONNECTION_FAULTY) ? SENDING_FAULTY : refusal;
+    return !refusal && connection_has(connection, CONNECTION_FAULTY) ? SENDING_FAULTY : refusal;
 }
 
 /* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
@@ -185,7 +192,10 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         }
         life_connected(connection);
     }
-    life_requested(connection);
+    if (atomic_load_explicit(&connection->just_begun, memory_order_relaxed))
+        atomic_store_explicit(&connection->just_begun, false, memory_order_relaxed); /* this send began it: all is told */
+    else
+        life_requested(connection);
 }
 
 static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,

@@ -70,9 +70,7 @@ void life_connected(struct connection *connection)
 
 void life_requested(struct connection *connection)
 {
-    bool just_begun = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SENT);
-    uint64_t now_ns =
-        just_begun ? atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed) : clock_real_ns();
+    uint64_t now_ns = clock_real_ns();
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
@@ -126,7 +124,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         connection_mark(connection, CONNECTION_OVER);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
-    guard_settle(&connection->station->guard, connection->call, connection->target, life_shard(), &observation,
+    guard_settle(&connection->station->guard, connection->call, connection->target, connection->call, &observation,
                  clock_circuit_at(real_ns));
 }
 
@@ -277,6 +275,6 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
 void life_forget(struct connection *connection)
 {
     if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->call, connection->target, life_shard(),
+        guard_forget(&connection->station->guard, connection->call, connection->target, connection->call,
                      clock_circuit_ns());
 }

@@ -74,10 +74,13 @@ uint32_t pool_take(void)
     if (number == CONNECTION_NONE)
         return number;
     struct connection *connection = pool_at(number);
+    if (!connection)
+        return CONNECTION_NONE; /* it can't be: list_extend has mapped it */
     atomic_fetch_add_explicit(&connection->serial, 1, memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->just_begun, false, memory_order_relaxed);
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->aliases, 1, memory_order_relaxed);
     return number;

@@ -59,10 +59,10 @@ struct connection {
     uint64_t address_key;
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
     size_t sibling_count;                 /* 0: it has no name */
-    _Atomic uint64_t
-        waiting_since_ns; /* real clock: since the attempt, the connection, or the last byte of the request */
+    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
+    _Atomic bool just_begun;           /* the call was begun by a send that has not returned yet */
     struct http_reader http;           /* how far the answer is read */
     _Atomic uint32_t fault;            /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
 };

@@ -252,7 +252,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
         return admission;
     }
     uint64_t due_ns = due_after(now_ns, target->response_timeout_ns);
-    calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_CONNECTED, now_ns, due_ns);
+    calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_REQUESTED, now_ns, due_ns);
     overdue_note(guard->segment, attempt->circuit, due_ns);
     return admission;
 }

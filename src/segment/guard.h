@@ -59,7 +59,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
 
 /*
  * May the next request go, on a connection whose last call is settled? As guard_admit, but the record is there already
- * and nothing has to be connected: the call begins in PHASE_CONNECTED. With `existing = allow` it is never refused. Of
+ * and nothing has to be connected: the call begins in PHASE_REQUESTED. With `existing = allow` it is never refused. Of
  * several threads that ask at once one begins the call; the others pass, for theirs is more of the same request.
  */
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);

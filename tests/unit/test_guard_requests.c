@@ -36,7 +36,7 @@ static void each_request_after_an_answer_has_an_outcome_of_its_own(void **state)
     bool settled;
 
     assert_int_equal(begin(bench, call), ADMIT_PASS);
-    assert_int_equal(guard_phase(&bench->guard, call, &settled), PHASE_CONNECTED);
+    assert_int_equal(guard_phase(&bench->guard, call, &settled), PHASE_REQUESTED);
     assert_false(settled);
     bench_requested(bench, call);
     assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_SUCCESS);
