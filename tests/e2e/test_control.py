@@ -31,7 +31,9 @@ class Control(unittest.TestCase):
         if options:
             argv = [SOCKFUSE, "run", "-p", self.sandbox.policy_path, *options, "--", *argv]
             how = "command"
-        return Session(self.sandbox, argv, how=how, env=env)
+        client = Session(self.sandbox, argv, how=how, env=env)
+        client.ask(do="drop")  # it has started, so it is attached
+        return client
 
     def call(self, client, server=None, **more):
         return client.ask(do="call", port=(server or self.server).port, **more)
@@ -51,6 +53,10 @@ class Control(unittest.TestCase):
 
 
 class Bulkhead(Control):
+    def guard(self, *servers, **keys):
+        # A connection that is held and never asks for anything looks like a server that should have spoken.
+        super().guard(*servers, **{"success": "connect", **keys})
+
     def hold(self, client):
         return client.ask(do="hold", port=self.server.port)
 
@@ -110,12 +116,13 @@ class Bulkhead(Control):
 
     def test_the_bulkhead_is_asked_before_a_probe_leaves(self):
         self.start(Server(flapping(answer_http, reset_after_request, answer_http)))
-        self.guard(self.server, max_connections=2, failure_threshold=1, reset_timeout="10s")
+        rules = {"failure_threshold": 1, "reset_timeout": "10s", "success": "answer"}
+        self.guard(self.server, max_connections=2, **rules)
         holder, client = self.client(), self.client()
         self.assertEqual(self.hold(holder), "connected")
         self.assertEqual(self.call(client), "ECONNRESET")
         self.assertEqual(self.circuit()["state"], "open")
-        self.guard(self.server, max_connections=1, failure_threshold=1, reset_timeout="10s")
+        self.guard(self.server, max_connections=1, **rules)
         self.does("reload")
         self.sandbox.clock.advance_seconds(10)
         self.assertEqual(self.call(client), "ECONNREFUSED")
