@@ -7,32 +7,42 @@
 #include "policy/pattern.h"
 #include "policy/policy.h"
 
-/* By what a pattern takes a destination, if not by a name's index. */
-enum { BY_ADDRESS = -1, BY_NOTHING = -2 };
-
-static int takes(const struct pattern *pattern, const struct endpoint *endpoint, const char *const *names,
-                 size_t name_count)
+/* Whether the pattern takes a destination, by its address or by this name (NULL: it has none). */
+static bool takes(const struct pattern *pattern, const struct endpoint *endpoint, const char *name)
 {
     if (!pattern_is_name(pattern))
-        return pattern_takes_endpoint(pattern, endpoint) ? BY_ADDRESS : BY_NOTHING;
-    if (!pattern_has_port(pattern, endpoint->port) || endpoint->family == ENDPOINT_UNIX)
-        return BY_NOTHING;
-    for (size_t i = 0; i < name_count; i++) {
-        if (names[i] != NULL && pattern_names_host(pattern, names[i]))
-            return (int)i;
+        return pattern_takes_endpoint(pattern, endpoint);
+    return name != NULL && endpoint->family != ENDPOINT_UNIX && pattern_has_port(pattern, endpoint->port) &&
+           pattern_names_host(pattern, name);
+}
+
+/* The index of the most recent name that some pattern takes, or -1. */
+static int meant_name(const struct policy *policy, const struct endpoint *endpoint, const char *const *names,
+                      size_t name_count)
+{
+    for (size_t n = 0; n < name_count; n++) {
+        for (size_t i = 0; i < policy->target_count; i++) {
+            const struct target *target = &policy->targets[i];
+            for (size_t j = 0; j < target->pattern_count; j++) {
+                if (pattern_is_name(&target->patterns[j]) && takes(&target->patterns[j], endpoint, names[n]))
+                    return (int)n;
+            }
+        }
     }
-    return BY_NOTHING;
+    return -1;
 }
 
 bool policy_match(const struct policy *policy, const struct endpoint *endpoint, const char *const *names,
                   size_t name_count, struct policy_match *match)
 {
+    const int meant = meant_name(policy, endpoint, names, name_count);
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
         for (size_t j = 0; j < target->pattern_count; j++) {
-            const int name = takes(&target->patterns[j], endpoint, names, name_count);
-            if (name != BY_NOTHING) {
-                *match = (struct policy_match){.target = target, .pattern = &target->patterns[j], .name = name};
+            const struct pattern *pattern = &target->patterns[j];
+            if (takes(pattern, endpoint, meant >= 0 ? names[meant] : NULL)) {
+                const int name = pattern_is_name(pattern) ? meant : -1;
+                *match = (struct policy_match){.target = target, .pattern = pattern, .name = name};
                 return true;
             }
         }

@@ -149,8 +149,9 @@ struct policy_match {
 };
 
 /*
- * The first section in file order that has a pattern for `endpoint` or for one of the `names` by which the program
- * came to it (no ports in them; any case; the most recent first). False: nobody guards it. Async-signal-safe.
+ * The first section in file order that has a pattern for `endpoint` or for the name by which the program came to it.
+ * `names`: what the address is called (no ports in them; any case; the most recent first). Meant is the most recent
+ * one that some section names. False: nobody guards it. Async-signal-safe.
  */
 bool policy_match(const struct policy *policy, const struct endpoint *endpoint, const char *const *names,
                   size_t name_count, struct policy_match *match);

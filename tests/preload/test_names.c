@@ -17,9 +17,10 @@
 
 #include "support.h"
 
-static const char names_policy[] = "[one]\nmatch = one.test:*\n"
-                                   "[two]\nmatch = two.test:*\nfailure_threshold = 3\nreset_timeout = 1h\nreset_timeout_max = 1h\n"
-                                   "[suffix]\nmatch = *.suffix.test:*\n";
+static const char names_policy[] =
+    "[one]\nmatch = one.test:*\n"
+    "[two]\nmatch = two.test:*\nfailure_threshold = 3\nreset_timeout = 1h\nreset_timeout_max = 1h\n"
+    "[suffix]\nmatch = *.suffix.test:*\n";
 static const char hosts[] = "127.0.0.1 localhost\n"
                             "127.0.0.1 one.test other.test a.suffix.test\n"
                             "127.0.0.2 two.test\n"
@@ -45,8 +46,14 @@ static struct in_addr address_of(const struct hostent *entry)
     memcpy(&address, entry->h_addr_list[0], sizeof address);
     return address;
 }
-static struct in_addr by_gethostbyname(const char *name) { return address_of(gethostbyname(name)); }
-static struct in_addr by_gethostbyname2(const char *name) { return address_of(gethostbyname2(name, AF_INET)); }
+static struct in_addr by_gethostbyname(const char *name)
+{
+    return address_of(gethostbyname(name));
+}
+static struct in_addr by_gethostbyname2(const char *name)
+{
+    return address_of(gethostbyname2(name, AF_INET));
+}
 static struct in_addr by_gethostbyname_r(const char *name)
 {
     struct hostent entry, *found = NULL;
@@ -85,7 +92,8 @@ static void refused_by_name(struct server *server, resolve_fn *resolve, const ch
     struct question question = {resolve, name};
     struct in_addr *answer;
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, resolve_in_thread, &question) == 0 && pthread_join(thread, (void **)&answer) == 0);
+    CHECK(pthread_create(&thread, NULL, resolve_in_thread, &question) == 0 &&
+          pthread_join(thread, (void **)&answer) == 0);
     CHECK(answer->s_addr == htonl(INADDR_LOOPBACK));
     free(answer);
     int fd = caller_socket(server, 0);
@@ -99,8 +107,11 @@ static int scene_resolve(int argc, char **argv)
     static const struct {
         const char *name;
         resolve_fn *resolve;
-    } all[] = {{"getaddrinfo", by_getaddrinfo}, {"gethostbyname", by_gethostbyname}, {"gethostbyname2", by_gethostbyname2},
-               {"gethostbyname_r", by_gethostbyname_r}, {"gethostbyname2_r", by_gethostbyname2_r}};
+    } all[] = {{"getaddrinfo", by_getaddrinfo},
+               {"gethostbyname", by_gethostbyname},
+               {"gethostbyname2", by_gethostbyname2},
+               {"gethostbyname_r", by_gethostbyname_r},
+               {"gethostbyname2_r", by_gethostbyname2_r}};
     struct server server;
     size_t i = (size_t)atoi(argv[0]);
     (void)argc;
@@ -125,14 +136,15 @@ static int scene_resolve(int argc, char **argv)
     name_server(&suffixed, "a.suffix.test");
     memset(suffixed.counted, 0, sizeof suffixed.counted);
     refused_by_name(&server, all[i].resolve, "a.suffix.test");
-    expect(&server, "1 failed:refused"); /* the first section in the file has it, by the name of before */
-    expect(&suffixed, "nothing");
+    expect(&suffixed, "1 failed:refused"); /* on the same address: meant is the name that was asked for last */
+    expect(&server, "nothing");
     server_stop(&server);
     return 0;
 }
 
 /* The same port on both addresses of two.test: `first` is 127.0.0.2, `second` 127.0.0.3. */
-static void start_two(struct server *first, enum server_kind first_kind, struct server *second, enum server_kind second_kind)
+static void start_two(struct server *first, enum server_kind first_kind, struct server *second,
+                      enum server_kind second_kind)
 {
     for (int tries = 0; tries < 50; tries++) {
         server_start(first, "127.0.0.2", first_kind);
@@ -179,7 +191,8 @@ static int scene_in_turn(int argc, char **argv)
         answer_call(&alive, fd);
     }
     CHECK(counted(&alive, COUNT_SUCCEEDED) == 50);
-    CHECK(counted(&alive, COUNT_FAILED) == 0 && counted(&alive, COUNT_OPENED) == 0 && counted(&alive, COUNT_REFUSED) == 0);
+    CHECK(counted(&alive, COUNT_FAILED) == 0 && counted(&alive, COUNT_OPENED) == 0 &&
+          counted(&alive, COUNT_REFUSED) == 0);
     server_stop(&alive);
     server_stop(&dead);
 
@@ -240,7 +253,8 @@ static void see_other_hosts(void *context)
 
 static int play(const char *scene, const char *argument)
 {
-    int status = scene_run(scene, &(struct scene_options){.policy = names_policy, .before = see_other_hosts, .arguments = {argument}});
+    int status = scene_run(
+        scene, &(struct scene_options){.policy = names_policy, .before = see_other_hosts, .arguments = {argument}});
     if ((status >> 8 & 0xff) == 77) {
         print_message("no mount namespaces here\n");
         skip();
