@@ -280,12 +280,13 @@ static void check_fallback(const struct target_draft *draft, struct policy_probl
     char value[VALUE_TEXT_MAX];
     unsigned int line;
     see_kinds(&draft->target, &takes_unix, &takes_others);
-    if (!has_own_line(draft, KEY_FALLBACK, &line) || (fallback->host[0] == '\0' && fallback->at[0].family == ENDPOINT_NONE))
+    const bool is_none = fallback->host[0] == '\0' && fallback->at[0].family == ENDPOINT_NONE;
+    if (is_none || !has_own_line(draft, KEY_FALLBACK, &line))
         return;
     fallback_format(fallback, value, sizeof value);
     if (is_unix ? takes_others : takes_unix)
-        problem_warning(problems, line, "`fallback = %.100s`: %s sockets can't be connected there: they are refused", value,
-                        is_unix ? "IP" : "UNIX");
+        problem_warning(problems, line, "`fallback = %.100s`: %s sockets can't be connected there: they are refused",
+                        value, is_unix ? "IP" : "UNIX");
 }
 
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)

@@ -1,9 +1,11 @@
-"""Which policy a program gets by its names: scripts, renamed programs, links, login shells; and what `check --for` says.
+"""Which policy a program gets by its names: scripts, renamed programs, links, units; and what `check --for` says.
 
 The library finds it in the process itself, `run` and `check --for` beforehand: all three must find the same.
 """
 import os
 import shutil
+import signal
+import subprocess
 import unittest
 
 from fixtures import BARE, IDLE, SOCKFUSE, Sandbox, Server, reset_at_accept
@@ -200,6 +202,60 @@ class Links(Discovery):
         self.assertIn(f"taken, a link to {self.path('curl')}\n", self.told("wget").stdout)
 
 
+class Unit(Discovery):
+    """One LD_PRELOAD for all programs of a unit, with policies in /etc/sockfuse: of a mount namespace's own /etc."""
+
+    def setUp(self):
+        super().setUp()
+        layers = os.path.join(self.sandbox.folder, "layers")
+        os.mkdir(layers)
+        script = (f"mount -t tmpfs none '{layers}' && mkdir '{layers}/upper' '{layers}/work' && "
+                  f"mount -t overlay overlay -o 'lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work' /etc && "
+                  f"cp -r '{self.folder}' /etc/sockfuse && echo ready && exec cat")
+        self.policies("curl", "nc")
+        holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, holder)
+        if holder.stdout.readline() != b"ready\n":
+            self.skipTest(f"no mount namespace: {holder.stderr.read().decode()}")
+        self.sandbox.namespace = self
+        self.holder = holder
+
+    def command(self, argv):
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "--", *argv]
+
+    def end(self, holder):
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+
+    def in_unit(self, script, **env):
+        """As systemd starts it: with neither HOME nor XDG_CONFIG_HOME."""
+        return self.sandbox.run(["sh", "-c", script], IDLE, {"HOME": None, **env})
+
+    def calls(self, path):
+        self.sandbox.policy_path = path
+        return sum(circuit["counters"]["admitted"] for circuit in self.sandbox.circuits())
+
+    def test_each_program_finds_its_own_policy_and_the_others_are_left_alone(self):
+        call = CONNECT.format(self.server)
+        result = self.in_unit(f"curl -sS {self.server.url}; echo x | nc {self.server.address} {self.server.port}; "
+                              f"bash -c '{call}'; true")
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual([self.calls(f"/etc/sockfuse/{name}.policy") for name in ("curl", "nc")], [1, 1])
+        self.assertEqual(self.server.connections, 3)
+        self.assertEqual(len([name for name in os.listdir(self.sandbox.state) if name.endswith(".segment")]), 2)
+
+    def test_the_users_folder_goes_before_the_systems(self):
+        self.in_unit(f"curl -sS {self.server.url}", XDG_CONFIG_HOME=self.config)
+        self.assertEqual([self.calls(os.path.join(folder, "curl.policy")) for folder in (self.folder, "/etc/sockfuse")],
+                         [1, 0])
+
+    def test_one_policy_for_all_of_them_by_the_variable(self):
+        self.in_unit(f"curl -sS {self.server.url}; echo x | nc {self.server.address} {self.server.port}",
+                     SOCKFUSE_POLICY="/etc/sockfuse/nc.policy")
+        self.assertEqual(self.calls("/etc/sockfuse/nc.policy"), 2)
+
+
 class Told(Discovery):
     def test_every_place_is_named_in_the_order_of_the_search(self):
         script = self.script("job", "#!/bin/bash")
@@ -207,7 +263,8 @@ class Told(Discovery):
         self.assertEqual(result.status, 1, result)
         places = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ")]
         self.assertEqual(places, ["SOCKFUSE_POLICY"] + [
-            f"{folder}/{name}.policy" for name in ("job", "bash", "default") for folder in (self.folder, "/etc/sockfuse")])
+            f"{folder}/{name}.policy" for name in ("job", "bash", "default")
+            for folder in (self.folder, "/etc/sockfuse")])
         self.assertIn(f"{script} (/", result.stdout)
         self.assertIn("a script for /bin/bash) is known as job, then as bash\n", result.stdout)
         self.assertIn("gets no policy: it is left alone\n", result.stdout)

@@ -282,7 +282,8 @@ class Domain(Policy):
         self.assertEqual(self.state(f"deep.below.corp.example:{well.port}"), "closed")
 
     def test_the_exceptions_stand_above_the_rule(self):
-        legacy, log = self.served("127.0.0.4", reset_after_request), self.served("127.0.0.5", end_after_request, port=514)
+        legacy = self.served("127.0.0.4", reset_after_request)
+        log = self.served("127.0.0.5", end_after_request, port=514)
         self.assertEqual([self.curl(f"http://legacy.corp.example:{legacy.port}/") for _ in range(7)], [RESET] * 7)
         for _ in range(6):
             self.sandbox.run(["nc", "-N", "-w", "5", "syslog.corp.example", "514"], stdin=b"<13>a line\n")
@@ -420,7 +421,8 @@ class Rehearsal(Policy):
     def ends(self):
         server = self.start(answer_http)
         self.take(payments=server.destination)
-        script = f"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do curl -s -o /dev/null -w '%{{http_code}} ' --max-time 1 {server.url}; echo $?; done"
+        script = (f"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "
+                  f"curl -s -o /dev/null -w '%{{http_code}} ' --max-time 1 {server.url}; echo $?; done")
         result = self.sandbox.run(["sh", "-c", script], env={"SOCKFUSE_RUN": None})
         return server, result.stdout.splitlines()
 

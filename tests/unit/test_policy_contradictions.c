@@ -31,7 +31,8 @@ static void a_key_that_does_nothing_beside_another_one_is_told(void **state)
          "is of no use with `retry_after = no` (line 3): the header is not read"},
         {"slow_call = 1s\nsuccess = connect", "slow_call = 1s\nsuccess = answer", "`success = connect` (line 3)"},
         {"slow_call_rate = 50%\nslow_call = off", "slow_call_rate = 50%\nslow_call = 1s", "`slow_call = off` (line 3)"},
-        {"response_timeout = 5s\nfailures = reset connect-timeout", "response_timeout = 5s\nfailures = response-timeout",
+        {"response_timeout = 5s\nfailures = reset connect-timeout",
+         "response_timeout = 5s\nfailures = response-timeout",
          "is of no use with `failures = connect-timeout reset` (line 3): `response-timeout` is not among them"},
         {"connect_timeout = 5s\nfailures = reset", "connect_timeout = 5s\nfailures = connect-timeout",
          "`connect-timeout` is not among them"},
@@ -54,7 +55,8 @@ static void a_rule_that_no_call_can_meet_is_told(void **state)
     static const struct pair pairs[] = {
         {"failure_threshold = 0\nfailure_rate = 0%", "failure_threshold = 0\nfailure_rate = 1%",
          "no failure opens the circuit"},
-        {"failures = early-close response-timeout\nsuccess = connect", "failures = early-close reset\nsuccess = connect",
+        {"failures = early-close response-timeout\nsuccess = connect",
+         "failures = early-close reset\nsuccess = connect",
          "`failures = response-timeout early-close` with `success = connect` (line 3): no call can fail"},
         {"half_open_max_calls = 4\nmax_connections = 3", "half_open_max_calls = 4\nmax_connections = 4",
          "`half_open_max_calls = 4` is more than `max_connections = 3` (line 3)"},
@@ -89,8 +91,10 @@ static void a_built_in_time_for_probes_gives_way(void **state)
     struct policy *policy =
         good_policy("[a:1]\nresponse_timeout = 25s\n[b:1]\nconnect_timeout = 30s\n[c:1]\nconnect_timeout = 1s\n"
                     "response_timeout = 2s\n[d:1]\nresponse_timeout = 25s\nconnect_timeout = 31s\n");
-    static const char *const expected[][2] = {
-        {"25s", "as response_timeout"}, {"30s", "as connect_timeout"}, {"10s", "built in"}, {"31s", "as connect_timeout"}};
+    static const char *const expected[][2] = {{"25s", "as response_timeout"},
+                                              {"30s", "as connect_timeout"},
+                                              {"10s", "built in"},
+                                              {"31s", "as connect_timeout"}};
     for (size_t i = 0; i < 4; i++) {
         const struct described found = described(&policy->targets[i], "probe_timeout");
         assert_string_equal(found.value, expected[i][0]);

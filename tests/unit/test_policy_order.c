@@ -131,8 +131,8 @@ static void a_target_that_takes_nothing_is_told_once(void **state)
 {
     (void)state;
     expect_shadow("[all]\nmatch = *:*\n[b]\nmatch = x:1 y:2\n  \n", 3,
-                  "target `[b]` takes nothing: `*:*` of `[all]` (line 2) comes first, and so on with its other patterns; "
-                  "put the narrower target above the wider one");
+                  "target `[b]` takes nothing: `*:*` of `[all]` (line 2) comes first, and so on with its other "
+                  "patterns; put the narrower target above the wider one");
     expect_shadow("[all]\nmatch = *:*\n[x:1]\n", 3, "target `[x:1]` takes nothing: `*:*` of `[all]` (line 2) comes "
                                                     "first; put");
     /* of two that take all of it, the first is to blame */
@@ -159,7 +159,9 @@ static void warnings_stand_in_the_order_of_the_lines(void **state)
 {
     (void)state;
     struct loaded loaded;
-    load_text(&loaded, "[a]\nmatch = *:*\n[b]\nmatch = x:1\n[c]\nmatch = y:1\nprobe_timeout = 1s\nresponse_timeout = 2s\n",
+    load_text(&loaded,
+              "[a]\nmatch = *:*\n[b]\nmatch = x:1\n[c]\nmatch = y:1\nprobe_timeout = 1s\n"
+              "response_timeout = 2s\n",
               NULL);
     assert_non_null(loaded.policy);
     policy_check_order(loaded.policy, &loaded.problems);
