@@ -107,8 +107,8 @@ const char *stage_compile(const char *name, const char *folder, const char *flag
     const char *compiler = getenv("CC");
     char command[4 * PATH_MAX];
     snprintf((char *)path, PATH_MAX, "%s/%s.so", folder ? folder : stage_folder(), name);
-    snprintf(command, sizeof command, "LD_PRELOAD= %s -shared -fPIC -o '%s' '%s/helpers/%s.c' %s", compiler ? compiler : "cc", path,
-             getenv("SOCKFUSE_TESTS"), name, flags);
+    snprintf(command, sizeof command, "LD_PRELOAD= %s -shared -fPIC -o '%s' '%s/helpers/%s.c' %s",
+             compiler ? compiler : "cc", path, getenv("SOCKFUSE_TESTS"), name, flags);
     CHECK(system(command) == 0);
     return path;
 }

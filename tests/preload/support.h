@@ -1,9 +1,11 @@
 /*
- * support.h - the bench on which C programs run under the real library: the stage, the servers, and what the circuits counted.
+ * support.h - the bench on which C programs run under the real library: the stage, the servers, and what the circuits
+ * counted.
  *
- * A test program calls stage_enter first: it writes its policy and executes itself again under LD_PRELOAD. Then each test
- * makes a server on a port of its own (so it has a circuit of its own), does to it what a program would do, and says what the
- * circuit must have counted since it looked last. What the server's side does goes past the library, through `bare`.
+ * A test program calls stage_enter first: it writes its policy and executes itself again under LD_PRELOAD. Then each
+ * test makes a server on a port of its own (so it has a circuit of its own), does to it what a program would do, and
+ * says what the circuit must have counted since it looked last. What the server's side does goes past the library,
+ * through `bare`.
  */
 #ifndef SOCKFUSE_TESTS_PRELOAD_SUPPORT_H
 #define SOCKFUSE_TESTS_PRELOAD_SUPPORT_H
@@ -29,9 +31,9 @@
 /* --- the stage --- */
 
 /*
- * 127.0.0.1, ::1 and UNIX sockets: giving up after 50 ms is a failure (wait_long waits so long). 127.0.0.2: giving up is always a
- * cancellation, however slow the machine is. 127.0.0.3: a connection is success enough. 127.0.0.4: opens at the first failure, for
- * an hour. 10.9.0.0/16: for namespaces of the test's own. 127.0.0.9 is not guarded.
+ * 127.0.0.1, ::1 and UNIX sockets: giving up after 50 ms is a failure (wait_long waits so long). 127.0.0.2: giving up
+ * is always a cancellation, however slow the machine is. 127.0.0.3: a connection is success enough. 127.0.0.4: opens at
+ * the first failure, for an hour. 10.9.0.0/16: for namespaces of the test's own. 127.0.0.9 is not guarded.
  */
 extern const char stage_policy[];
 
@@ -41,7 +43,10 @@ struct scene {
     int (*play)(int argc, char **argv); /* returns the exit status */
 };
 
-/* Comes back only in the process that is to run the tests, under the library with that policy. `scenes` ends with a NULL name. */
+/*
+ * Comes back only in the process that is to run the tests, under the library with that policy. `scenes` ends with a
+ * NULL name.
+ */
 void stage_enter(int argc, char **argv, const char *policy, const struct scene *scenes);
 
 /* The temporary folder. */
@@ -53,8 +58,8 @@ const char *stage_library(void);
 const char *stage_program(void);
 
 /*
- * A shared library made of tests/preload/helpers/NAME.c, in `folder` (NULL: the temporary one); returns its path, valid as
- * those of stage_file. `flags`: for the compiler.
+ * A shared library made of tests/preload/helpers/NAME.c, in `folder` (NULL: the temporary one); returns its path, valid
+ * as those of stage_file. `flags`: for the compiler.
  */
 const char *stage_compile(const char *name, const char *folder, const char *flags);
 /* What a call went to: 127.0.0.1 at a port, as a scene is told it in an argument. */
@@ -63,12 +68,12 @@ void server_at_port(struct server *server, const char *port);
 const char *server_port(const struct server *server);
 
 struct scene_options {
-    const char *policy;      /* its text; NULL: the policy of the tests */
-    const char *preload;     /* LD_PRELOAD; NULL: the library; "": none */
+    const char *policy;         /* its text; NULL: the policy of the tests */
+    const char *preload;        /* LD_PRELOAD; NULL: the library; "": none */
     const char *environment[8]; /* further NAME=VALUE, or NAME to take it out; ends with NULL */
     const char *arguments[4];
-    const char *program;     /* what is executed; NULL: this program */
-    char *output;            /* where its standard output and error go; NULL: to ours */
+    const char *program; /* what is executed; NULL: this program */
+    char *output;        /* where its standard output and error go; NULL: to ours */
     size_t output_size;
     void (*before)(void *context); /* called in the new process before the exec */
     void *context;
@@ -146,9 +151,9 @@ short poll_for(int fd, short events);
 /* --- circuits --- */
 
 /*
- * What the server's circuit counted since the last look, in words: "2 succeeded, 1 failed:refused, 1 in-flight". The words: succeeded,
- * failed:KIND, neutral:REASON, business, late, refused, fallback, injected, opened, overdue, overdue-ended; in-flight as of now; lost: admitted, and
- * neither in flight nor counted (its process was killed). "nothing".
+ * What the server's circuit counted since the last look, in words: "2 succeeded, 1 failed:refused, 1 in-flight". The
+ * words: succeeded, failed:KIND, neutral:REASON, business, late, refused, fallback, injected, opened, overdue, overdue-
+ * ended; in-flight as of now; lost: admitted, and neither in flight nor counted (its process was killed). "nothing".
  */
 /* What a loop is trying just now, for the message of a failure. */
 extern const char *at_hand;

@@ -79,8 +79,9 @@ struct words {
 static void words_add(struct words *words, int64_t count, const char *what, const char *which)
 {
     if (count)
-        words->length += (size_t)snprintf(words->text + words->length, sizeof words->text - words->length, "%s%lld %s%s%s",
-                                          words->length ? ", " : "", (long long)count, what, *which ? ":" : "", which);
+        words->length +=
+            (size_t)snprintf(words->text + words->length, sizeof words->text - words->length, "%s%lld %s%s%s",
+                             words->length ? ", " : "", (long long)count, what, *which ? ":" : "", which);
 }
 
 void expect_words(struct server *server, const char *expected, const char *file, int line)
@@ -120,8 +121,8 @@ void expect_words(struct server *server, const char *expected, const char *file,
     if (!words.length)
         strcpy(words.text, "nothing");
     if (strcmp(words.text, expected)) {
-        print_error("%s%s%s counted: %s\nexpected: %s\n", at_hand ? at_hand : "", at_hand ? ": " : "", server->destination,
-                    words.text, expected);
+        print_error("%s%s%s counted: %s\nexpected: %s\n", at_hand ? at_hand : "", at_hand ? ": " : "",
+                    server->destination, words.text, expected);
         _fail(file, line);
     }
 }

@@ -13,7 +13,9 @@
 
 #include "support.h"
 
-/* arguments: port of a healthy server, port of a refusing one; "-" or how many connects the interposer must have seen */
+/*
+ * arguments: port of a healthy server, port of a refusing one; "-" or how many connects the interposer must have seen
+ */
 static int scene_calls(int argc, char **argv)
 {
     struct server healthy, refusing;
@@ -47,9 +49,10 @@ static void play(const char *preload, const char *interposed, const char *variab
     struct server healthy, refusing;
     server_start(&healthy, "127.0.0.1", SERVER_LISTENS);
     server_start(&refusing, "127.0.0.1", SERVER_REFUSES);
-    pid_t pid = scene_start("calls", &(struct scene_options){.preload = preload,
-                                                             .environment = {variable},
-                                                             .arguments = {server_port(&healthy), server_port(&refusing), interposed}});
+    pid_t pid = scene_start(
+        "calls", &(struct scene_options){.preload = preload,
+                                         .environment = {variable},
+                                         .arguments = {server_port(&healthy), server_port(&refusing), interposed}});
     for (int i = 0; i < 3; i++) {
         int peer = server_accept(&healthy);
         poll_for(peer, POLLIN);
@@ -109,7 +112,10 @@ static void libfaketime_before_and_behind_works(void **state)
     play_both(installed("/usr/lib/*/faketime/libfaketimeMT.so.1"), "-", "FAKETIME=-10d");
 }
 
-/* jemalloc and libfaketime themselves lock each other up at the start, with or without this library: so not both at once. */
+/*
+ * jemalloc and libfaketime themselves lock each other up at the start, with or without this library: so not both at
+ * once.
+ */
 static void two_others_work_together(void **state)
 {
     char others[3 * PATH_MAX];
@@ -146,11 +152,15 @@ static void refusal_does_not_reach_what_stands_behind(void **state)
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     snprintf(preload, sizeof preload, "%s %s", stage_library(), interposer);
     /* The first one opens the circuit. */
-    assert_true(exited_well(scene_run("refused", &(struct scene_options){.policy = policy, .preload = preload, .arguments = {server_port(&server), "1"}})));
+    assert_true(exited_well(scene_run(
+        "refused",
+        &(struct scene_options){.policy = policy, .preload = preload, .arguments = {server_port(&server), "1"}})));
     server_stop(&server);
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     snprintf(preload, sizeof preload, "%s %s", interposer, stage_library());
-    assert_true(exited_well(scene_run("refused", &(struct scene_options){.policy = policy, .preload = preload, .arguments = {server_port(&server), "4"}})));
+    assert_true(exited_well(scene_run(
+        "refused",
+        &(struct scene_options){.policy = policy, .preload = preload, .arguments = {server_port(&server), "4"}})));
     server_stop(&server);
 }
 

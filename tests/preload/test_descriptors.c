@@ -14,31 +14,74 @@
 
 #define ALIAS 150
 
-static int by_dup(int fd) { return dup(fd); }
-static int by_dup2(int fd) { return dup2(fd, ALIAS); }
-static int by_dup3(int fd) { return dup3(fd, ALIAS, O_CLOEXEC); }
-static int by_fcntl(int fd) { return fcntl(fd, F_DUPFD, ALIAS); }
-static int by_fcntl_cloexec(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, ALIAS); }
-static int by_fcntl64(int fd) { return fcntl64(fd, F_DUPFD, ALIAS); }
-static int by_fcntl64_cloexec(int fd) { return fcntl64(fd, F_DUPFD_CLOEXEC, ALIAS); }
-static int by_number_dup(int fd) { return (int)syscall(SYS_dup, fd); }
+static int by_dup(int fd)
+{
+    return dup(fd);
+}
+static int by_dup2(int fd)
+{
+    return dup2(fd, ALIAS);
+}
+static int by_dup3(int fd)
+{
+    return dup3(fd, ALIAS, O_CLOEXEC);
+}
+static int by_fcntl(int fd)
+{
+    return fcntl(fd, F_DUPFD, ALIAS);
+}
+static int by_fcntl_cloexec(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, ALIAS);
+}
+static int by_fcntl64(int fd)
+{
+    return fcntl64(fd, F_DUPFD, ALIAS);
+}
+static int by_fcntl64_cloexec(int fd)
+{
+    return fcntl64(fd, F_DUPFD_CLOEXEC, ALIAS);
+}
+static int by_number_dup(int fd)
+{
+    return (int)syscall(SYS_dup, fd);
+}
 #ifdef SYS_dup2
-static int by_number_dup2(int fd) { return (int)syscall(SYS_dup2, fd, ALIAS); }
+static int by_number_dup2(int fd)
+{
+    return (int)syscall(SYS_dup2, fd, ALIAS);
+}
 #endif
-static int by_number_dup3(int fd) { return (int)syscall(SYS_dup3, fd, ALIAS, 0); }
-static int by_number_fcntl(int fd) { return (int)syscall(SYS_fcntl, fd, F_DUPFD, ALIAS); }
-static int by_number_fcntl_cloexec(int fd) { return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, ALIAS); }
+static int by_number_dup3(int fd)
+{
+    return (int)syscall(SYS_dup3, fd, ALIAS, 0);
+}
+static int by_number_fcntl(int fd)
+{
+    return (int)syscall(SYS_fcntl, fd, F_DUPFD, ALIAS);
+}
+static int by_number_fcntl_cloexec(int fd)
+{
+    return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, ALIAS);
+}
 
 static const struct way {
     const char *name;
     int (*duplicate)(int fd);
 } ways[] = {
-    {"dup", by_dup}, {"dup2", by_dup2}, {"dup3", by_dup3}, {"fcntl(F_DUPFD)", by_fcntl}, {"fcntl(F_DUPFD_CLOEXEC)", by_fcntl_cloexec},
-    {"fcntl64(F_DUPFD)", by_fcntl64}, {"fcntl64(F_DUPFD_CLOEXEC)", by_fcntl64_cloexec}, {"syscall(SYS_dup)", by_number_dup},
+    {"dup", by_dup},
+    {"dup2", by_dup2},
+    {"dup3", by_dup3},
+    {"fcntl(F_DUPFD)", by_fcntl},
+    {"fcntl(F_DUPFD_CLOEXEC)", by_fcntl_cloexec},
+    {"fcntl64(F_DUPFD)", by_fcntl64},
+    {"fcntl64(F_DUPFD_CLOEXEC)", by_fcntl64_cloexec},
+    {"syscall(SYS_dup)", by_number_dup},
 #ifdef SYS_dup2
     {"syscall(SYS_dup2)", by_number_dup2},
 #endif
-    {"syscall(SYS_dup3)", by_number_dup3}, {"syscall(SYS_fcntl F_DUPFD)", by_number_fcntl},
+    {"syscall(SYS_dup3)", by_number_dup3},
+    {"syscall(SYS_fcntl F_DUPFD)", by_number_fcntl},
     {"syscall(SYS_fcntl F_DUPFD_CLOEXEC)", by_number_fcntl_cloexec},
 };
 #define WAYS (sizeof ways / sizeof *ways)
@@ -101,7 +144,8 @@ static void close_of_the_last_alias_is_the_end(void **state)
         close(fds[i]);
         expect(&server, words);
         close(alias);
-        snprintf(words, sizeof words, i + 1 < WAYS ? "1 failed:response-timeout, %zu in-flight" : "1 failed:response-timeout", WAYS - i - 1);
+        snprintf(words, sizeof words,
+                 i + 1 < WAYS ? "1 failed:response-timeout, %zu in-flight" : "1 failed:response-timeout", WAYS - i - 1);
         expect(&server, words);
         bare.close(peers[i]);
     }
@@ -199,7 +243,8 @@ static void guard_at(int number)
     bare.close(peer);
     poll_for(number, 1 /* POLLIN */);
     assert_int_equal(close_range((unsigned int)number, ~0u, 0), 0);
-    bool reset = counted(&server, COUNT_FAILURE_KIND + FAILURE_RESET) > 0; /* the request was not read: a reset, or an end first */
+    bool reset = counted(&server, COUNT_FAILURE_KIND + FAILURE_RESET) >
+                 0; /* the request was not read: a reset, or an end first */
     expect(&server, reset ? "1 failed:reset" : "1 failed:early-close");
     server_stop(&server);
 }
@@ -263,7 +308,8 @@ static void number_used_again_unseen_charges_nothing(void **state)
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     server_start(&other, "127.0.0.9", SERVER_LISTENS);
-    static const char *const ends[] = {"end of stream", "reset", "SO_ERROR", "send", "close", "shutdown", "dup2 over it"};
+    static const char *const ends[] = {"end of stream", "reset",    "SO_ERROR",    "send",
+                                       "close",         "shutdown", "dup2 over it"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         at_hand = ends[i];
         int fd = lose(&server);

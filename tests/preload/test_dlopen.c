@@ -1,5 +1,6 @@
 /*
- * test_dlopen.c - libraries that come later: those that bind deep, and those that are found through their caller's search path.
+ * test_dlopen.c - libraries that come later: those that bind deep, and those that are found through their caller's
+ * search path.
  */
 /* links: core */
 #define _GNU_SOURCE

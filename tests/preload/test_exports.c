@@ -1,5 +1,6 @@
 /*
- * test_exports.c - what the library's file brings into somebody else's process: the names of the table, libc, and nothing else.
+ * test_exports.c - what the library's file brings into somebody else's process: the names of the table, libc, and
+ * nothing else.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -32,10 +33,10 @@ static const char *const aliases[][2] = {
 /* The library's file, mapped, with what is looked at. */
 static struct {
     const char *bytes;
-    const ElfW(Ehdr) *head;
-    const ElfW(Phdr) *segments;
-    const ElfW(Dyn) *dynamic;
-    const ElfW(Sym) *symbols;
+    const ElfW(Ehdr) * head;
+    const ElfW(Phdr) * segments;
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Sym) * symbols;
     size_t symbol_count;
     const char *strings;
 } file;
@@ -66,7 +67,7 @@ static int map_library(void **state)
     return 0;
 }
 
-static const ElfW(Sym) *defined(const char *name)
+static const ElfW(Sym) * defined(const char *name)
 {
     for (size_t i = 1; i < file.symbol_count; i++)
         if (file.symbols[i].st_shndx != SHN_UNDEF && !strcmp(file.strings + file.symbols[i].st_name, name))
@@ -155,8 +156,9 @@ static void stack_is_not_executable_and_thread_data_is_small(void **state)
 /* No thread, no lock, no child, no signal handler, no exit of its own. */
 static void forbidden_functions_are_not_even_imported(void **state)
 {
-    static const char *const forbidden[] = {"pthread_create", "pthread_mutex_lock", "sem_wait", "fork", "vfork", "system", "signal", "sigaction",
-                                            "abort", "exit", "__assert_fail"};
+    static const char *const forbidden[] = {
+        "pthread_create", "pthread_mutex_lock", "sem_wait", "fork", "vfork",        "system",
+        "signal",         "sigaction",          "abort",    "exit", "__assert_fail"};
     (void)state;
     for (size_t i = 1; i < file.symbol_count; i++)
         for (size_t j = 0; j < COUNT(forbidden); j++)
@@ -177,7 +179,8 @@ static void program_with_ld_bind_now_works(void **state)
     struct server server;
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
-    assert_true(exited_well(scene_run("call", &(struct scene_options){.environment = {"LD_BIND_NOW=1"}, .arguments = {server_port(&server)}})));
+    assert_true(exited_well(scene_run(
+        "call", &(struct scene_options){.environment = {"LD_BIND_NOW=1"}, .arguments = {server_port(&server)}})));
     expect(&server, "1 failed:refused");
     server_stop(&server);
 }

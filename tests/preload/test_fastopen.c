@@ -1,5 +1,6 @@
 /*
- * test_fastopen.c - TCP Fast Open: a send that is the attempt too, and a connect that succeeds before a packet has left.
+ * test_fastopen.c - TCP Fast Open: a send that is the attempt too, and a connect that succeeds before a packet has
+ * left.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -44,7 +45,8 @@ static ssize_t by_sendto(int fd, const struct server *server)
 static ssize_t by_sendmsg(int fd, const struct server *server)
 {
     struct iovec vector = {"request", 7};
-    struct msghdr message = {.msg_name = (void *)&server->address, .msg_namelen = server->length, .msg_iov = &vector, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = (void *)&server->address, .msg_namelen = server->length, .msg_iov = &vector, .msg_iovlen = 1};
     return sendmsg(fd, &message, MSG_FASTOPEN | MSG_NOSIGNAL);
 }
 static ssize_t by_number(int fd, const struct server *server)
@@ -54,7 +56,8 @@ static ssize_t by_number(int fd, const struct server *server)
 static ssize_t by_number_message(int fd, const struct server *server)
 {
     struct iovec vector = {"request", 7};
-    struct msghdr message = {.msg_name = (void *)&server->address, .msg_namelen = server->length, .msg_iov = &vector, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = (void *)&server->address, .msg_namelen = server->length, .msg_iov = &vector, .msg_iovlen = 1};
     return syscall(SYS_sendmsg, fd, &message, MSG_FASTOPEN | MSG_NOSIGNAL);
 }
 static ssize_t by_connect(int fd, const struct server *server)
@@ -67,7 +70,10 @@ static ssize_t by_connect(int fd, const struct server *server)
 static const struct {
     const char *name;
     ssize_t (*send)(int fd, const struct server *server);
-} ways[] = {{"sendto", by_sendto}, {"sendmsg", by_sendmsg}, {"syscall(SYS_sendto)", by_number}, {"syscall(SYS_sendmsg)", by_number_message},
+} ways[] = {{"sendto", by_sendto},
+            {"sendmsg", by_sendmsg},
+            {"syscall(SYS_sendto)", by_number},
+            {"syscall(SYS_sendmsg)", by_number_message},
             {"TCP_FASTOPEN_CONNECT", by_connect}};
 #define WAYS (sizeof ways / sizeof *ways)
 
@@ -151,7 +157,10 @@ static void fast_open_that_is_refused_is_refused(void **state)
     server_stop(&server);
 }
 
-/* Without a cookie the kernel connects first: the send on a non-blocking socket says EINPROGRESS, and has sent nothing. */
+/*
+ * Without a cookie the kernel connects first: the send on a non-blocking socket says EINPROGRESS, and has sent
+ * nothing.
+ */
 static void fast_open_without_a_cookie_is_an_attempt_in_progress(void **state)
 {
     struct server server;

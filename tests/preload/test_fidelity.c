@@ -1,8 +1,9 @@
 /*
- * test_fidelity.c - with nothing wrong, every call does what it does without the library: the same result, the same errno, no flag changed.
+ * test_fidelity.c - with nothing wrong, every call does what it does without the library: the same result, the same
+ * errno, no flag changed.
  *
- * The table of symbols is expanded into one call for each wrapper, made twice in the same situation: once through libc's own function,
- * once through ours. Arguments go by the names of the table's parameters.
+ * The table of symbols is expanded into one call for each wrapper, made twice in the same situation: once through
+ * libc's own function, once through ours. Arguments go by the names of the table's parameters.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -32,8 +33,8 @@
 struct situation {
     int fd;
     int file, pipe_in, pipe_out; /* helpers: what sendfile reads, and the pipe of splice */
-    void *pointer;   /* for every buffer, vector and message; NULL: good ones */
-    size_t count;    /* of bytes, or of the vector's elements */
+    void *pointer;               /* for every buffer, vector and message; NULL: good ones */
+    size_t count;                /* of bytes, or of the vector's elements */
     int flags;
     const struct sockaddr *address;
     socklen_t length;
@@ -56,48 +57,53 @@ static struct msghdr good_message;
 static struct mmsghdr good_messages;
 
 /* Every parameter's name of the table that concerns a descriptor, with a value. */
-#define ARGUMENTS(situation)                                                                                 \
-    int fd = (situation)->fd, domain = AF_INET, type = SOCK_STREAM, protocol = 0, flags = (situation)->flags; \
-    int out = fd, in = (situation)->file, how = SHUT_RDWR, to = PLACE, command = F_GETFL, level = SOL_SOCKET;  \
-    int option = SO_ERROR, option_value = 0;                                                                 \
-    unsigned int first = (unsigned int)fd, last = (unsigned int)fd;                                          \
-    long argument = 0, number = SYS_getpid, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;                        \
-    socklen_t option_length = sizeof option_value;                                                           \
-    const struct sockaddr *address = (situation)->address;                                                   \
-    socklen_t length = (situation)->length;                                                                  \
-    size_t count = (situation)->count, size = 64;                                                            \
-    void *pointer = (situation)->pointer, *buffer = pointer ? pointer : room;                                \
-    void *vector = pointer ? pointer : &good_vector, *message = pointer ? pointer : &good_message;           \
-    void *messages = pointer ? pointer : &good_messages, *timeout = NULL, *value = pointer ? pointer : &option_value; \
-    long long zero = 0;                                                                                      \
-    void *offset = NULL;                                                                                     \
-    good_message = (struct msghdr){.msg_iov = &good_vector, .msg_iovlen = 1};                                \
+#define ARGUMENTS(situation)                                                                                           \
+    int fd = (situation)->fd, domain = AF_INET, type = SOCK_STREAM, protocol = 0, flags = (situation)->flags;          \
+    int out = fd, in = (situation)->file, how = SHUT_RDWR, to = PLACE, command = F_GETFL, level = SOL_SOCKET;          \
+    int option = SO_ERROR, option_value = 0;                                                                           \
+    unsigned int first = (unsigned int)fd, last = (unsigned int)fd;                                                    \
+    long argument = 0, number = SYS_getpid, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;                                  \
+    socklen_t option_length = sizeof option_value;                                                                     \
+    const struct sockaddr *address = (situation)->address;                                                             \
+    socklen_t length = (situation)->length;                                                                            \
+    size_t count = (situation)->count, size = 64;                                                                      \
+    void *pointer = (situation)->pointer, *buffer = pointer ? pointer : room;                                          \
+    void *vector = pointer ? pointer : &good_vector, *message = pointer ? pointer : &good_message;                     \
+    void *messages = pointer ? pointer : &good_messages, *timeout = NULL, *value = pointer ? pointer : &option_value;  \
+    long long zero = 0;                                                                                                \
+    void *offset = NULL;                                                                                               \
+    good_message = (struct msghdr){.msg_iov = &good_vector, .msg_iovlen = 1};                                          \
     good_messages = (struct mmsghdr){.msg_hdr = good_message};
 
 typedef struct result play_fn(bool through_us, const struct situation *situation);
 
-#define PLAY(label, name, type_, parameters, given)                                          \
-    static struct result play_##label(bool through_us, const struct situation *situation)    \
-    {                                                                                        \
-        ARGUMENTS(situation)                                                                 \
-        type_(*function) parameters;                                                         \
-        *(void **)&function = through_us ? dlsym(RTLD_DEFAULT, #name) : libc_symbol(#name);  \
-        CHECK(function != NULL && through_us == ((void *)function != libc_symbol(#name)));   \
-        errno = SENTINEL;                                                                    \
-        long result = (long)function given;                                                  \
-        return (struct result){result, errno};                                               \
+#define PLAY(label, name, type_, parameters, given)                                                                    \
+    static struct result play_##label(bool through_us, const struct situation *situation)                              \
+    {                                                                                                                  \
+        ARGUMENTS(situation)                                                                                           \
+        type_(*function) parameters;                                                                                   \
+        *(void **)&function = through_us ? dlsym(RTLD_DEFAULT, #name) : libc_symbol(#name);                            \
+        CHECK(function != NULL && through_us == ((void *)function != libc_symbol(#name)));                             \
+        errno = SENTINEL;                                                                                              \
+        long result = (long)function given;                                                                            \
+        return (struct result){result, errno};                                                                         \
     }
 
 /* Those whose table arguments do not fit the names above are given here again; the rest comes from the table. */
 PLAY(accept_option, getsockopt, int, (int, int, int, void *, socklen_t *), (fd, level, option, value, &option_length))
-PLAY(from, recvfrom, ssize_t, (int, void *, size_t, int, struct sockaddr *, socklen_t *), (fd, buffer, count, flags, NULL, NULL))
-PLAY(from_chk, __recvfrom_chk, ssize_t, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *), (fd, buffer, count, size, flags, NULL, NULL))
+PLAY(from, recvfrom, ssize_t, (int, void *, size_t, int, struct sockaddr *, socklen_t *),
+     (fd, buffer, count, flags, NULL, NULL))
+PLAY(from_chk, __recvfrom_chk, ssize_t, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *),
+     (fd, buffer, count, size, flags, NULL, NULL))
 PLAY(many, sendmmsg, int, (int, struct mmsghdr *, unsigned int, int), (fd, messages, 1, flags))
-PLAY(many_received, recvmmsg, int, (int, struct mmsghdr *, unsigned int, int, struct timespec *), (fd, messages, 1, flags, timeout))
+PLAY(many_received, recvmmsg, int, (int, struct mmsghdr *, unsigned int, int, struct timespec *),
+     (fd, messages, 1, flags, timeout))
 PLAY(vector_written, writev, ssize_t, (int, const struct iovec *, int), (fd, vector, 1))
 PLAY(vector_read, readv, ssize_t, (int, const struct iovec *, int), (fd, vector, 1))
-PLAY(spliced_out, splice, ssize_t, (int, off64_t *, int, off64_t *, size_t, unsigned int), (situation->pipe_out, NULL, fd, NULL, count, SPLICE_F_NONBLOCK))
-PLAY(spliced_in, splice, ssize_t, (int, off64_t *, int, off64_t *, size_t, unsigned int), (fd, NULL, situation->pipe_in, NULL, count, SPLICE_F_NONBLOCK))
+PLAY(spliced_out, splice, ssize_t, (int, off64_t *, int, off64_t *, size_t, unsigned int),
+     (situation->pipe_out, NULL, fd, NULL, count, SPLICE_F_NONBLOCK))
+PLAY(spliced_in, splice, ssize_t, (int, off64_t *, int, off64_t *, size_t, unsigned int),
+     (fd, NULL, situation->pipe_in, NULL, count, SPLICE_F_NONBLOCK))
 PLAY(duplicated_up, fcntl, int, (int, int, ...), (fd, F_DUPFD, PLACE))
 PLAY(duplicated_up_cloexec, fcntl64, int, (int, int, ...), (fd, F_DUPFD_CLOEXEC, PLACE))
 PLAY(duplicated_over_itself, dup2, int, (int, int), (fd, fd))
@@ -169,12 +175,31 @@ static const struct play {
 #define SYMBOL(name, type, parameters, arguments) TABLE_##name({#name COMMA play_##name} COMMA)
 #define COMMA ,
 #include "preload/symbols.def"
-#define PLAYED(label) {#label, play_##label}
-    PLAYED(accept_option), PLAYED(from), PLAYED(from_chk), PLAYED(many), PLAYED(many_received), PLAYED(vector_written),
-    PLAYED(vector_read), PLAYED(spliced_out), PLAYED(spliced_in), PLAYED(duplicated_up), PLAYED(duplicated_up_cloexec),
-    PLAYED(duplicated_over_itself), PLAYED(duplicated_over_itself_3), PLAYED(duplicated_cloexec), PLAYED(pending_bytes),
-    PLAYED(by_number_write), PLAYED(by_number_read), PLAYED(by_number_option), PLAYED(by_number_connect),
-    PLAYED(by_number_dup), PLAYED(by_number_close),
+#define PLAYED(label)                                                                                                  \
+    {                                                                                                                  \
+#label, play_##label                                                                                           \
+    }
+    PLAYED(accept_option),
+    PLAYED(from),
+    PLAYED(from_chk),
+    PLAYED(many),
+    PLAYED(many_received),
+    PLAYED(vector_written),
+    PLAYED(vector_read),
+    PLAYED(spliced_out),
+    PLAYED(spliced_in),
+    PLAYED(duplicated_up),
+    PLAYED(duplicated_up_cloexec),
+    PLAYED(duplicated_over_itself),
+    PLAYED(duplicated_over_itself_3),
+    PLAYED(duplicated_cloexec),
+    PLAYED(pending_bytes),
+    PLAYED(by_number_write),
+    PLAYED(by_number_read),
+    PLAYED(by_number_option),
+    PLAYED(by_number_connect),
+    PLAYED(by_number_dup),
+    PLAYED(by_number_close),
 };
 
 /* --- situations, made anew for each call --- */
@@ -182,13 +207,34 @@ static const struct play {
 static struct server guarded_server, free_server;
 static int peer = -1;
 
-static int make_none(void) { return -1; }
-static int make_closed(void) { return 999; }
-static int make_huge(void) { return INT_MAX; }
-static int make_file(void) { return open("/dev/null", O_RDWR | O_CLOEXEC); }
-static int make_folder(void) { return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
-static int make_fresh(void) { return socket(AF_INET, SOCK_STREAM, 0); }
-static int make_datagram(void) { return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+static int make_none(void)
+{
+    return -1;
+}
+static int make_closed(void)
+{
+    return 999;
+}
+static int make_huge(void)
+{
+    return INT_MAX;
+}
+static int make_file(void)
+{
+    return open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+static int make_folder(void)
+{
+    return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+static int make_fresh(void)
+{
+    return socket(AF_INET, SOCK_STREAM, 0);
+}
+static int make_datagram(void)
+{
+    return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
 static int make_listening(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -214,8 +260,14 @@ static int make_connected(struct server *server)
     poll_for(fd, POLLIN);
     return fd;
 }
-static int make_guarded(void) { return make_connected(&guarded_server); }
-static int make_unguarded(void) { return make_connected(&free_server); }
+static int make_guarded(void)
+{
+    return make_connected(&guarded_server);
+}
+static int make_unguarded(void)
+{
+    return make_connected(&free_server);
+}
 static int make_idle(void)
 {
     int fd = caller_connect(&guarded_server, SOCK_NONBLOCK);
@@ -250,20 +302,31 @@ static const struct maker {
     const char *name;
     int (*make)(void);
 } makers[] = {
-    {"no descriptor", make_none}, {"a closed number", make_closed}, {"INT_MAX", make_huge}, {"a file", make_file},
-    {"a folder", make_folder}, {"a fresh socket", make_fresh}, {"a datagram socket", make_datagram},
-    {"a listening socket", make_listening}, {"a guarded connection", make_guarded},
-    {"an unguarded connection", make_unguarded}, {"an idle guarded connection", make_idle},
-    {"a reset guarded connection", make_reset}, {"an ended guarded connection", make_ended},
+    {"no descriptor", make_none},
+    {"a closed number", make_closed},
+    {"INT_MAX", make_huge},
+    {"a file", make_file},
+    {"a folder", make_folder},
+    {"a fresh socket", make_fresh},
+    {"a datagram socket", make_datagram},
+    {"a listening socket", make_listening},
+    {"a guarded connection", make_guarded},
+    {"an unguarded connection", make_unguarded},
+    {"an idle guarded connection", make_idle},
+    {"a reset guarded connection", make_reset},
+    {"an ended guarded connection", make_ended},
     {"a pending guarded attempt", make_pending},
 };
 
 /* Plays one call in one situation; afterwards everything is as before. */
-static struct result stage(const struct play *play, const struct maker *maker, bool through_us, void *pointer, size_t count,
-                           int flags)
+static struct result stage(const struct play *play, const struct maker *maker, bool through_us, void *pointer,
+                           size_t count, int flags)
 {
     int pipe_ends[2];
-    struct situation situation = {.count = count, .flags = flags, .pointer = pointer, .address = (const void *)&guarded_server.address,
+    struct situation situation = {.count = count,
+                                  .flags = flags,
+                                  .pointer = pointer,
+                                  .address = (const void *)&guarded_server.address,
                                   .length = guarded_server.length};
     situation.fd = maker->make();
     situation.file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -287,8 +350,8 @@ static void compare(const struct play *play, void *pointer, size_t count, int fl
         struct result bare_one = stage(play, &makers[i], false, pointer, count, flags);
         struct result ours = stage(play, &makers[i], true, pointer, count, flags);
         if (bare_one.value != ours.value || bare_one.error != ours.error)
-            fail_msg("%s on %s: %ld, errno %d; without the library %ld, errno %d", play->name, makers[i].name, ours.value,
-                     ours.error, bare_one.value, bare_one.error);
+            fail_msg("%s on %s: %ld, errno %d; without the library %ld, errno %d", play->name, makers[i].name,
+                     ours.value, ours.error, bare_one.value, bare_one.error);
     }
 }
 
@@ -308,7 +371,8 @@ static void calls_for_no_bytes_have_the_result_of_the_bare_ones(void **state)
 
 static void peeks_and_odd_flags_have_the_result_of_the_bare_ones(void **state)
 {
-    static const int odd[] = {MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC, MSG_OOB, MSG_ERRQUEUE, MSG_WAITALL, MSG_MORE, 0x40000000};
+    static const int odd[] = {MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC, MSG_OOB, MSG_ERRQUEUE, MSG_WAITALL,
+                              MSG_MORE, 0x40000000};
     (void)state;
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++)
         for (size_t j = 0; j < sizeof odd / sizeof *odd; j++)
@@ -334,18 +398,35 @@ static struct result connect_by(bool through_us, int fd, const void *address, so
 
 static void connect_with_odd_addresses_fails_as_without_the_library(void **state)
 {
-    struct sockaddr_storage unspecified = {.ss_family = AF_UNSPEC}, unknown = {.ss_family = 99}, six = {.ss_family = AF_INET6};
+    struct sockaddr_storage unspecified = {.ss_family = AF_UNSPEC}, unknown = {.ss_family = 99},
+                            six = {.ss_family = AF_INET6};
     struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/nonexistent/socket"};
     struct sockaddr_in port_zero = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     const struct {
         const void *address;
         socklen_t length;
     } odd[] = {
-        {NULL, 0}, {NULL, 16}, {NULL, (socklen_t)-1}, {&guarded_server.address, 0}, {&guarded_server.address, 1},
-        {&guarded_server.address, 2}, {&guarded_server.address, 15}, {&guarded_server.address, 129},
-        {&guarded_server.address, (socklen_t)-1}, {&unspecified, 16}, {&unspecified, 2}, {&unspecified, sizeof unspecified},
-        {&unknown, 16}, {&unknown, sizeof unknown}, {&six, 16}, {&six, 24}, {&six, 28}, {&local, 2}, {&local, 3},
-        {&local, sizeof local}, {&port_zero, 16},
+        {NULL, 0},
+        {NULL, 16},
+        {NULL, (socklen_t)-1},
+        {&guarded_server.address, 0},
+        {&guarded_server.address, 1},
+        {&guarded_server.address, 2},
+        {&guarded_server.address, 15},
+        {&guarded_server.address, 129},
+        {&guarded_server.address, (socklen_t)-1},
+        {&unspecified, 16},
+        {&unspecified, 2},
+        {&unspecified, sizeof unspecified},
+        {&unknown, 16},
+        {&unknown, sizeof unknown},
+        {&six, 16},
+        {&six, 24},
+        {&six, 28},
+        {&local, 2},
+        {&local, 3},
+        {&local, sizeof local},
+        {&port_zero, 16},
     };
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
@@ -361,8 +442,8 @@ static void connect_with_odd_addresses_fails_as_without_the_library(void **state
                 drain(&guarded_server);
             }
             if (results[0].value != results[1].value || results[0].error != results[1].error)
-                fail_msg("connect to odd address %zu on %s: %ld, errno %d; without the library %ld, errno %d", j, makers[i].name,
-                         results[1].value, results[1].error, results[0].value, results[0].error);
+                fail_msg("connect to odd address %zu on %s: %ld, errno %d; without the library %ld, errno %d", j,
+                         makers[i].name, results[1].value, results[1].error, results[0].value, results[0].error);
         }
     }
 }
@@ -423,7 +504,8 @@ static void nonblocking_connect_returns_at_once_and_flags_stay(void **state)
         assert_int_equal(connect(fd, AT(&server)), -1);
         clock_gettime(CLOCK_MONOTONIC, &after);
         assert_int_equal(errno, EINPROGRESS);
-        uint64_t took = (uint64_t)(after.tv_sec - before.tv_sec) * 1000000000u + (uint64_t)(after.tv_nsec - before.tv_nsec);
+        uint64_t took =
+            (uint64_t)(after.tv_sec - before.tv_sec) * 1000000000u + (uint64_t)(after.tv_nsec - before.tv_nsec);
         least = took < least ? took : least;
         assert_int_equal(fcntl(fd, F_GETFL), status);
         assert_int_equal(fcntl(fd, F_GETFD), own);

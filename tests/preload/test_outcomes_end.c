@@ -1,5 +1,6 @@
 /*
- * test_outcomes_end.c - the ways in which a program ends its interest in a call: all forms of closing, exits, jumps, cancelled threads.
+ * test_outcomes_end.c - the ways in which a program ends its interest in a call: all forms of closing, exits, jumps,
+ * cancelled threads.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -19,12 +20,30 @@
 
 /* --- closing --- */
 
-static void end_by_close(int fd) { assert_int_equal(close(fd), 0); }
-static void end_by_system_call(int fd) { assert_int_equal(syscall(SYS_close, fd), 0); }
-static void end_by_range(int fd) { assert_int_equal(close_range((unsigned int)fd, (unsigned int)fd, 0), 0); }
-static void end_by_range_of_all(int fd) { assert_int_equal(close_range((unsigned int)fd, ~0u, 0), 0); }
-static void end_by_range_system_call(int fd) { assert_int_equal(syscall(SYS_close_range, fd, ~0u, 0), 0); }
-static void end_by_closefrom(int fd) { closefrom(fd); }
+static void end_by_close(int fd)
+{
+    assert_int_equal(close(fd), 0);
+}
+static void end_by_system_call(int fd)
+{
+    assert_int_equal(syscall(SYS_close, fd), 0);
+}
+static void end_by_range(int fd)
+{
+    assert_int_equal(close_range((unsigned int)fd, (unsigned int)fd, 0), 0);
+}
+static void end_by_range_of_all(int fd)
+{
+    assert_int_equal(close_range((unsigned int)fd, ~0u, 0), 0);
+}
+static void end_by_range_system_call(int fd)
+{
+    assert_int_equal(syscall(SYS_close_range, fd, ~0u, 0), 0);
+}
+static void end_by_closefrom(int fd)
+{
+    closefrom(fd);
+}
 static void end_by_fclose(int fd)
 {
     FILE *file = fdopen(fd, "r");
@@ -66,10 +85,18 @@ static const struct {
     const char *name;
     void (*end)(int fd);
 } ends[] = {
-    {"close", end_by_close}, {"syscall(SYS_close)", end_by_system_call}, {"close_range of one", end_by_range},
-    {"close_range of all above", end_by_range_of_all}, {"syscall(SYS_close_range)", end_by_range_system_call},
-    {"closefrom", end_by_closefrom}, {"fclose", end_by_fclose}, {"dup2", end_by_dup2}, {"dup3", end_by_dup3},
-    {"syscall(SYS_dup3)", end_by_dup2_system_call}, {"shutdown", end_by_shutdown}, {"shutdown(SHUT_WR), close", end_by_half_close},
+    {"close", end_by_close},
+    {"syscall(SYS_close)", end_by_system_call},
+    {"close_range of one", end_by_range},
+    {"close_range of all above", end_by_range_of_all},
+    {"syscall(SYS_close_range)", end_by_range_system_call},
+    {"closefrom", end_by_closefrom},
+    {"fclose", end_by_fclose},
+    {"dup2", end_by_dup2},
+    {"dup3", end_by_dup3},
+    {"syscall(SYS_dup3)", end_by_dup2_system_call},
+    {"shutdown", end_by_shutdown},
+    {"shutdown(SHUT_WR), close", end_by_half_close},
     {"syscall(SYS_shutdown)", end_by_shutdown_system_call},
 };
 #define ENDS (sizeof ends / sizeof *ends)
@@ -94,7 +121,8 @@ static void pending_attempt_ended_in_any_way_is_a_connect_timeout(void **state)
     wait_long();
     for (size_t i = 0; i < ENDS; i++) {
         char words[80];
-        snprintf(words, sizeof words, i + 1 < ENDS ? "1 failed:connect-timeout, %zu in-flight" : "1 failed:connect-timeout", ENDS - 1 - i);
+        snprintf(words, sizeof words,
+                 i + 1 < ENDS ? "1 failed:connect-timeout, %zu in-flight" : "1 failed:connect-timeout", ENDS - 1 - i);
         ends[i].end(move_up(fds[i]));
         at_hand = ends[i].name;
         expect(&server, words);
@@ -115,7 +143,8 @@ static void waiting_request_ended_in_any_way_is_a_response_timeout(void **state)
     wait_long();
     for (size_t i = 0; i < ENDS; i++) {
         char words[80];
-        snprintf(words, sizeof words, i + 1 < ENDS ? "1 failed:response-timeout, %zu in-flight" : "1 failed:response-timeout", ENDS - 1 - i);
+        snprintf(words, sizeof words,
+                 i + 1 < ENDS ? "1 failed:response-timeout, %zu in-flight" : "1 failed:response-timeout", ENDS - 1 - i);
         ends[i].end(move_up(fds[i]));
         at_hand = ends[i].name;
         expect(&server, words);
@@ -170,7 +199,8 @@ static void what_closes_nothing_ends_nothing(void **state)
 /* --- the end of the process --- */
 
 enum way { BY_EXIT, BY_UNDERSCORE, BY_CAPITAL, BY_QUICK, BY_GROUP, BY_RETURN, BY_THREAD, BY_KILL, BY_ABORT, WAYS };
-static const char *const way_names[] = {"exit", "_exit", "_Exit", "quick_exit", "exit_group", "return", "pthread_exit", "SIGKILL", "abort"};
+static const char *const way_names[] = {"exit",   "_exit",        "_Exit",   "quick_exit", "exit_group",
+                                        "return", "pthread_exit", "SIGKILL", "abort"};
 
 /* arguments: port of the server, of the black hole, way, status */
 static int scene_end(int argc, char **argv)
@@ -433,7 +463,8 @@ static void overdue_attempts_are_charged_while_they_hang(void **state)
     snprintf(clock_path, sizeof clock_path, "%s/clock", stage_folder());
     snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s", clock_path);
     clock_set(1000 * SECOND);
-    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1m\n", .environment = {variable}};
+    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1m\n",
+                                    .environment = {variable}};
     assert_true(exited_well(scene_run("overdue", &options)));
 }
 

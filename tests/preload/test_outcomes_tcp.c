@@ -121,7 +121,7 @@ static void pending_attempt_given_up_late_is_a_connect_timeout(void **state)
     wait_long();
     for (enum channel channel = 0; channel < CHANNELS; channel++) {
         int seen = look(&server, fds[channel], channel);
-        assert_int_equal(seen, channel == BY_CONNECT                             ? EALREADY
+        assert_int_equal(seen, channel == BY_CONNECT                         ? EALREADY
                                : channel == BY_SEND || channel == BY_RECEIVE ? EAGAIN
                                                                              : 0);
     }
@@ -160,7 +160,9 @@ static void sndtimeo_that_runs_out_in_connect_is_a_connect_timeout(void **state)
     server_stop(&server);
 }
 
-/* TCP_USER_TIMEOUT takes effect at the first retransmission, a second after the attempt: one second for all channels. */
+/*
+ * TCP_USER_TIMEOUT takes effect at the first retransmission, a second after the attempt: one second for all channels.
+ */
 static void kernel_timeout_is_a_connect_timeout_by_every_channel(void **state)
 {
     struct server server;
@@ -235,7 +237,8 @@ static void reset_counts_as_reset_by_every_channel(void **state)
             poll_for(fd, POLLIN);
             int seen = look(&server, fd, channel);
             if (channel == BY_CONNECT && seen == EISCONN)
-                seen = look(&server, fd, BY_OPTION); /* a blocking socket's connect had returned: it is known to be connected */
+                seen = look(&server, fd,
+                            BY_OPTION); /* a blocking socket's connect had returned: it is known to be connected */
             if (channel == BY_CLOSE)
                 expect(&server, "1 in-flight");
             else
@@ -510,7 +513,11 @@ static void connect_after_a_consumed_error_charges_nobody(void **state)
     server_stop(&server);
 }
 
-#define both(test) {#test " (blocking)", test, NULL, NULL, NULL}, {#test " (non-blocking)", test, NULL, NULL, (void *)1}
+#define both(test)                                                                                                     \
+    {#test " (blocking)", test, NULL, NULL, NULL},                                                                     \
+    {                                                                                                                  \
+#test " (non-blocking)", test, NULL, NULL, (void *)1                                                           \
+    }
 
 int main(int argc, char **argv)
 {

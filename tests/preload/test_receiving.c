@@ -17,25 +17,47 @@
 
 /* What a program calls that was built with _FORTIFY_SOURCE. */
 extern ssize_t __recv_chk(int fd, void *buffer, size_t count, size_t size, int flags);
-extern ssize_t __recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address, socklen_t *length);
+extern ssize_t __recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
+                              socklen_t *length);
 extern ssize_t __read_chk(int fd, void *buffer, size_t count, size_t size);
 
 static char room[64];
 static struct iovec vector[2] = {{room, 3}, {room + 3, 61}};
 
-static ssize_t by_recv(int fd) { return recv(fd, room, sizeof room, 0); }
-static ssize_t by_recv_one(int fd) { return recv(fd, room, 1, 0); }
-static ssize_t by_recv_all(int fd) { return recv(fd, room, 3, MSG_WAITALL); }
-static ssize_t by_recv_peek(int fd) { return recv(fd, room, sizeof room, MSG_PEEK); }
-static ssize_t by_recv_dontwait(int fd) { return recv(fd, room, sizeof room, MSG_DONTWAIT); }
+static ssize_t by_recv(int fd)
+{
+    return recv(fd, room, sizeof room, 0);
+}
+static ssize_t by_recv_one(int fd)
+{
+    return recv(fd, room, 1, 0);
+}
+static ssize_t by_recv_all(int fd)
+{
+    return recv(fd, room, 3, MSG_WAITALL);
+}
+static ssize_t by_recv_peek(int fd)
+{
+    return recv(fd, room, sizeof room, MSG_PEEK);
+}
+static ssize_t by_recv_dontwait(int fd)
+{
+    return recv(fd, room, sizeof room, MSG_DONTWAIT);
+}
 static ssize_t by_recvfrom(int fd)
 {
     struct sockaddr_storage from;
     socklen_t length = sizeof from;
     return recvfrom(fd, room, sizeof room, 0, (struct sockaddr *)&from, &length);
 }
-static ssize_t by_read(int fd) { return read(fd, room, sizeof room); }
-static ssize_t by_readv(int fd) { return readv(fd, vector, 2); }
+static ssize_t by_read(int fd)
+{
+    return read(fd, room, sizeof room);
+}
+static ssize_t by_readv(int fd)
+{
+    return readv(fd, vector, 2);
+}
 static ssize_t by_recvmsg(int fd)
 {
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
@@ -58,12 +80,30 @@ static ssize_t by_splice(int fd)
     errno = error;
     return got;
 }
-static ssize_t by_recv_chk(int fd) { return __recv_chk(fd, room, 32, sizeof room, 0); }
-static ssize_t by_recvfrom_chk(int fd) { return __recvfrom_chk(fd, room, 32, sizeof room, 0, NULL, NULL); }
-static ssize_t by_read_chk(int fd) { return __read_chk(fd, room, 32, sizeof room); }
-static ssize_t by_number_recvfrom(int fd) { return syscall(SYS_recvfrom, fd, room, sizeof room, 0, NULL, NULL); }
-static ssize_t by_number_read(int fd) { return syscall(SYS_read, fd, room, sizeof room); }
-static ssize_t by_number_readv(int fd) { return syscall(SYS_readv, fd, vector, 2); }
+static ssize_t by_recv_chk(int fd)
+{
+    return __recv_chk(fd, room, 32, sizeof room, 0);
+}
+static ssize_t by_recvfrom_chk(int fd)
+{
+    return __recvfrom_chk(fd, room, 32, sizeof room, 0, NULL, NULL);
+}
+static ssize_t by_read_chk(int fd)
+{
+    return __read_chk(fd, room, 32, sizeof room);
+}
+static ssize_t by_number_recvfrom(int fd)
+{
+    return syscall(SYS_recvfrom, fd, room, sizeof room, 0, NULL, NULL);
+}
+static ssize_t by_number_read(int fd)
+{
+    return syscall(SYS_read, fd, room, sizeof room);
+}
+static ssize_t by_number_readv(int fd)
+{
+    return syscall(SYS_readv, fd, vector, 2);
+}
 static ssize_t by_number_recvmsg(int fd)
 {
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
@@ -92,13 +132,25 @@ static const struct receiver {
     ssize_t (*receive)(int fd);
     bool dontwait; /* an SO_RCVTIMEO does not concern it */
 } receivers[] = {
-    {"recv", by_recv, false}, {"recv of one byte", by_recv_one, false}, {"recv(MSG_WAITALL)", by_recv_all, false},
-    {"recv(MSG_PEEK)", by_recv_peek, false}, {"recv(MSG_DONTWAIT)", by_recv_dontwait, true}, {"recvfrom", by_recvfrom, false},
-    {"read", by_read, false}, {"readv", by_readv, false}, {"recvmsg", by_recvmsg, false}, {"recvmmsg", by_recvmmsg, false},
-    {"splice", by_splice, true}, {"__recv_chk", by_recv_chk, false}, {"__recvfrom_chk", by_recvfrom_chk, false},
-    {"__read_chk", by_read_chk, false}, {"syscall(SYS_recvfrom)", by_number_recvfrom, false},
-    {"syscall(SYS_read)", by_number_read, false}, {"syscall(SYS_readv)", by_number_readv, false},
-    {"syscall(SYS_recvmsg)", by_number_recvmsg, false}, {"syscall(SYS_recvmmsg)", by_number_recvmmsg, false},
+    {"recv", by_recv, false},
+    {"recv of one byte", by_recv_one, false},
+    {"recv(MSG_WAITALL)", by_recv_all, false},
+    {"recv(MSG_PEEK)", by_recv_peek, false},
+    {"recv(MSG_DONTWAIT)", by_recv_dontwait, true},
+    {"recvfrom", by_recvfrom, false},
+    {"read", by_read, false},
+    {"readv", by_readv, false},
+    {"recvmsg", by_recvmsg, false},
+    {"recvmmsg", by_recvmmsg, false},
+    {"splice", by_splice, true},
+    {"__recv_chk", by_recv_chk, false},
+    {"__recvfrom_chk", by_recvfrom_chk, false},
+    {"__read_chk", by_read_chk, false},
+    {"syscall(SYS_recvfrom)", by_number_recvfrom, false},
+    {"syscall(SYS_read)", by_number_read, false},
+    {"syscall(SYS_readv)", by_number_readv, false},
+    {"syscall(SYS_recvmsg)", by_number_recvmsg, false},
+    {"syscall(SYS_recvmmsg)", by_number_recvmmsg, false},
     {"syscall(SYS_splice)", by_number_splice, true},
 };
 #define RECEIVERS (sizeof receivers / sizeof *receivers)
@@ -197,7 +249,8 @@ static void every_receive_sees_its_rcvtimeo_run_out(void **state)
             fail_msg("%s: %zd, errno %d", receivers[i].name, got, errno);
         at_hand = receivers[i].name;
         /* Seen by the receive itself; those that do not wait leave it to the close. */
-        assert_int_equal(counted(&server, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT), receivers[i].dontwait ? i : i + 1);
+        assert_int_equal(counted(&server, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT),
+                         receivers[i].dontwait ? i : i + 1);
         close(fds[i]);
         assert_int_equal(counted(&server, COUNT_FAILURE_KIND + FAILURE_RESPONSE_TIMEOUT), i + 1);
     }

@@ -1,5 +1,6 @@
 /*
- * test_refusal.c - an open circuit: what the program sees, what the server sees, and that the kernel sees nothing at all.
+ * test_refusal.c - an open circuit: what the program sees, what the server sees, and that the kernel sees nothing at
+ * all.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -100,7 +101,8 @@ static void fast_open_sends_are_refused_too(void **state)
     (void)state;
     start_open(&server, "127.0.0.4");
     struct iovec vector = {"request", 7};
-    struct msghdr message = {.msg_name = &server.address, .msg_namelen = server.length, .msg_iov = &vector, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = &server.address, .msg_namelen = server.length, .msg_iov = &vector, .msg_iovlen = 1};
     int fd = caller_socket(&server, 0);
     assert_int_equal(sendto(fd, "request", 7, MSG_FASTOPEN, AT(&server)), -1);
     assert_int_equal(errno, ECONNREFUSED);
@@ -195,8 +197,14 @@ static void refusal_has_the_errno_of_the_policy(void **state)
     static const struct {
         const char *name;
         int error;
-    } all[] = {{"ECONNREFUSED", ECONNREFUSED}, {"ETIMEDOUT", ETIMEDOUT}, {"EHOSTUNREACH", EHOSTUNREACH}, {"ENETUNREACH", ENETUNREACH},
-               {"ECONNRESET", ECONNRESET}, {"ECONNABORTED", ECONNABORTED}, {"EACCES", EACCES}, {"EPERM", EPERM}};
+    } all[] = {{"ECONNREFUSED", ECONNREFUSED},
+               {"ETIMEDOUT", ETIMEDOUT},
+               {"EHOSTUNREACH", EHOSTUNREACH},
+               {"ENETUNREACH", ENETUNREACH},
+               {"ECONNRESET", ECONNRESET},
+               {"ECONNABORTED", ECONNABORTED},
+               {"EACCES", EACCES},
+               {"EPERM", EPERM}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char policy[128], number[16];
@@ -253,7 +261,8 @@ static void half_open_circuit_admits_one_and_refuses_the_rest(void **state)
     (void)state;
     clock_set(1000 * SECOND);
     snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", clock_file());
-    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nfailure_threshold = 1\njitter = 0%\n", .environment = {clock}};
+    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nfailure_threshold = 1\njitter = 0%\n",
+                                    .environment = {clock}};
     assert_true(exited_well(scene_run("probe", &options)));
 }
 
@@ -277,8 +286,8 @@ static int system_calls_of(void (*play)(void *context), void *context)
     ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
     while (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) == 0 && waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
         struct __ptrace_syscall_info info;
-        if (WSTOPSIG(status) != (SIGTRAP | 0x80) ||
-            ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info) <= 0 || info.op != PTRACE_SYSCALL_INFO_ENTRY)
+        if (WSTOPSIG(status) != (SIGTRAP | 0x80) || ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info) <= 0 ||
+            info.op != PTRACE_SYSCALL_INFO_ENTRY)
             continue;
         if (info.entry.nr == (uint64_t)MARK) {
             if (count >= 0)

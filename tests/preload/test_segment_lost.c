@@ -1,5 +1,6 @@
 /*
- * test_segment_lost.c - the segment's file goes away under a running program (a cleaner of /run, an operator): it attaches again.
+ * test_segment_lost.c - the segment's file goes away under a running program (a cleaner of /run, an operator): it
+ * attaches again.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -134,7 +135,8 @@ static void processes_meet_in_the_new_file(void **state)
     fail_once(&server);
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(pipe(pipes + 2), 0);
-    pid_t pid = scene_start("calls", &(struct scene_options){.arguments = {server_port(&server)}, .before = plug, .context = pipes});
+    pid_t pid = scene_start(
+        "calls", &(struct scene_options){.arguments = {server_port(&server)}, .before = plug, .context = pipes});
     assert_int_equal(read(pipes[2], &word, 1), 1);
     assert_int_equal(delete_segments(), 1);
     assert_int_equal(write(pipes[1], "2", 1), 1);

@@ -35,10 +35,22 @@ static int request_pipe(void)
     return ends[0];
 }
 
-static ssize_t by_send(int fd) { return send(fd, request, (size_t)LENGTH, 0); }
-static ssize_t by_sendto(int fd) { return sendto(fd, request, (size_t)LENGTH, 0, NULL, 0); }
-static ssize_t by_write(int fd) { return write(fd, request, (size_t)LENGTH); }
-static ssize_t by_writev(int fd) { return writev(fd, vector, 2); }
+static ssize_t by_send(int fd)
+{
+    return send(fd, request, (size_t)LENGTH, 0);
+}
+static ssize_t by_sendto(int fd)
+{
+    return sendto(fd, request, (size_t)LENGTH, 0, NULL, 0);
+}
+static ssize_t by_write(int fd)
+{
+    return write(fd, request, (size_t)LENGTH);
+}
+static ssize_t by_writev(int fd)
+{
+    return writev(fd, vector, 2);
+}
 static ssize_t by_sendmsg(int fd)
 {
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
@@ -46,7 +58,8 @@ static ssize_t by_sendmsg(int fd)
 }
 static ssize_t by_sendmmsg(int fd)
 {
-    struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = vector, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = vector + 1, .msg_iovlen = 1}}};
+    struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = vector, .msg_iovlen = 1}},
+                                  {.msg_hdr = {.msg_iov = vector + 1, .msg_iovlen = 1}}};
     return sendmmsg(fd, messages, 2, 0) == 2 ? (ssize_t)(messages[0].msg_len + messages[1].msg_len) : -1;
 }
 static ssize_t by_sendfile(int fd)
@@ -71,9 +84,18 @@ static ssize_t by_splice(int fd)
     close(pipe);
     return sent;
 }
-static ssize_t by_number_sendto(int fd) { return syscall(SYS_sendto, fd, request, LENGTH, 0, NULL, 0); }
-static ssize_t by_number_write(int fd) { return syscall(SYS_write, fd, request, LENGTH); }
-static ssize_t by_number_writev(int fd) { return syscall(SYS_writev, fd, vector, 2); }
+static ssize_t by_number_sendto(int fd)
+{
+    return syscall(SYS_sendto, fd, request, LENGTH, 0, NULL, 0);
+}
+static ssize_t by_number_write(int fd)
+{
+    return syscall(SYS_write, fd, request, LENGTH);
+}
+static ssize_t by_number_writev(int fd)
+{
+    return syscall(SYS_writev, fd, vector, 2);
+}
 static ssize_t by_number_sendmsg(int fd)
 {
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
@@ -103,11 +125,22 @@ static const struct sender {
     const char *name;
     ssize_t (*send)(int fd);
 } senders[] = {
-    {"send", by_send}, {"sendto", by_sendto}, {"write", by_write}, {"writev", by_writev}, {"sendmsg", by_sendmsg},
-    {"sendmmsg", by_sendmmsg}, {"sendfile", by_sendfile}, {"sendfile64", by_sendfile64}, {"splice", by_splice},
-    {"syscall(SYS_sendto)", by_number_sendto}, {"syscall(SYS_write)", by_number_write}, {"syscall(SYS_writev)", by_number_writev},
-    {"syscall(SYS_sendmsg)", by_number_sendmsg}, {"syscall(SYS_sendmmsg)", by_number_sendmmsg},
-    {"syscall(SYS_sendfile)", by_number_sendfile}, {"syscall(SYS_splice)", by_number_splice},
+    {"send", by_send},
+    {"sendto", by_sendto},
+    {"write", by_write},
+    {"writev", by_writev},
+    {"sendmsg", by_sendmsg},
+    {"sendmmsg", by_sendmmsg},
+    {"sendfile", by_sendfile},
+    {"sendfile64", by_sendfile64},
+    {"splice", by_splice},
+    {"syscall(SYS_sendto)", by_number_sendto},
+    {"syscall(SYS_write)", by_number_write},
+    {"syscall(SYS_writev)", by_number_writev},
+    {"syscall(SYS_sendmsg)", by_number_sendmsg},
+    {"syscall(SYS_sendmmsg)", by_number_sendmmsg},
+    {"syscall(SYS_sendfile)", by_number_sendfile},
+    {"syscall(SYS_splice)", by_number_splice},
 };
 #define SENDERS (sizeof senders / sizeof *senders)
 
@@ -127,7 +160,10 @@ static void sends_make_requests_on(const char *host)
             fail_msg("%s was not seen", senders[i].name);
         assert_int_equal(recv(peer, received, sizeof received, MSG_WAITALL | MSG_DONTWAIT), LENGTH);
         assert_memory_equal(received, REQUEST, (size_t)LENGTH);
-        /* Sent, and the stream ends: that is a failure at once, while without a request it could be a program that only looked. */
+        /*
+         * Sent, and the stream ends: that is a failure at once, while without a request it could be a program that
+         * only looked.
+         */
         bare.close(peer);
         poll_for(fd, POLLIN);
         close(fd);

@@ -1,6 +1,6 @@
 /*
- * test_signals.c - wrappers are async-signal-safe, as the functions are that they stand for: a storm of signals whose handler connects,
- * sends and closes amid the program's own connecting, sending and closing.
+ * test_signals.c - wrappers are async-signal-safe, as the functions are that they stand for: a storm of signals whose
+ * handler connects, sends and closes amid the program's own connecting, sending and closing.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -93,7 +93,8 @@ static unsigned int calls_until(uint64_t end)
 
 static void all_is_accounted_for(struct server *server)
 {
-    uint64_t sum = counted(server, COUNT_SUCCEEDED) + counted(server, COUNT_FAILED) + counted(server, COUNT_NEUTRAL) + counted(server, COUNT_LATE);
+    uint64_t sum = counted(server, COUNT_SUCCEEDED) + counted(server, COUNT_FAILED) + counted(server, COUNT_NEUTRAL) +
+                   counted(server, COUNT_LATE);
     assert_int_equal(sum, counted(server, COUNT_ADMITTED));
 }
 
@@ -136,10 +137,12 @@ static void play(bool in_threads)
     all_is_accounted_for(&healthy);
     all_is_accounted_for(&stormy);
     if (!in_threads)
-        assert_int_equal(counted(&healthy, COUNT_ADMITTED) + counted(&stormy, COUNT_ADMITTED), calls + atomic_load(&handler_calls));
+        assert_int_equal(counted(&healthy, COUNT_ADMITTED) + counted(&stormy, COUNT_ADMITTED),
+                         calls + atomic_load(&handler_calls));
     all_is_accounted_for(&refusing);
     assert_true(counted(&healthy, COUNT_SUCCEEDED) >= calls);
-    assert_int_equal(counted(&healthy, COUNT_FAILED), counted(&healthy, COUNT_FAILURE_KIND + FAILURE_EARLY_CLOSE) + counted(&healthy, COUNT_FAILURE_KIND + FAILURE_RESET));
+    assert_int_equal(counted(&healthy, COUNT_FAILED), counted(&healthy, COUNT_FAILURE_KIND + FAILURE_EARLY_CLOSE) +
+                                                          counted(&healthy, COUNT_FAILURE_KIND + FAILURE_RESET));
     for (int i = 0; i < 2; i++) {
         shutdown(i ? stormy.fd : healthy.fd, SHUT_RDWR);
         pthread_join(servants[i], NULL);

@@ -1,5 +1,6 @@
 /*
- * test_start.c - from being loaded to being ready, in processes of all kinds: early callers, bad policies, few descriptors.
+ * test_start.c - from being loaded to being ready, in processes of all kinds: early callers, bad policies, few
+ * descriptors.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -68,7 +69,8 @@ static void play_with_complaint(struct server *server, struct scene_options opti
     options.output = output;
     options.output_size = sizeof output;
     assert_true(exited_well(scene_run("call", &options)));
-    if (lines_of(output) != 2 || strncmp(output, "sockfuse: ", 10) || !strstr(output, complaint) || !strstr(output, "\n" SEEN))
+    if (lines_of(output) != 2 || strncmp(output, "sockfuse: ", 10) || !strstr(output, complaint) ||
+        !strstr(output, "\n" SEEN))
         fail_msg("it said: %s", output);
 }
 
@@ -112,11 +114,15 @@ static void constructors_before_ours_may_use_sockets(void **state)
     snprintf(port, sizeof port, "EARLY_PORT=%s", server_port(&server));
     /* What stands later in the list starts earlier. */
     snprintf(preload, sizeof preload, "%s %s", stage_library(), early);
-    assert_true(exited_well(scene_run("early", &(struct scene_options){.preload = preload, .environment = {port}, .arguments = {server_port(&refusing)}})));
+    assert_true(exited_well(scene_run(
+        "early",
+        &(struct scene_options){.preload = preload, .environment = {port}, .arguments = {server_port(&refusing)}})));
     assert_false(has_circuit(&server));
     expect(&refusing, "1 failed:refused");
     snprintf(preload, sizeof preload, "%s %s", early, stage_library());
-    assert_true(exited_well(scene_run("early", &(struct scene_options){.preload = preload, .environment = {port}, .arguments = {server_port(&refusing)}})));
+    assert_true(exited_well(scene_run(
+        "early",
+        &(struct scene_options){.preload = preload, .environment = {port}, .arguments = {server_port(&refusing)}})));
     expect(&refusing, "1 failed:refused");
     server_stop(&server);
     server_stop(&refusing);
@@ -153,9 +159,11 @@ static void bad_policy_is_one_line_and_the_program_runs(void **state)
     struct server server;
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
-    play_with_complaint(&server, (struct scene_options){.policy = "[t]\nmatch = 127.0.0.1:*\nreset_timeot = 3s\n"}, ":3:");
+    play_with_complaint(&server, (struct scene_options){.policy = "[t]\nmatch = 127.0.0.1:*\nreset_timeot = 3s\n"},
+                        ":3:");
     play_with_complaint(&server, (struct scene_options){.policy = "[t\n"}, ":1:");
-    play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_POLICY=/nonexistent/policy"}}, "/nonexistent/policy");
+    play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_POLICY=/nonexistent/policy"}},
+                        "/nonexistent/policy");
     play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_POLICY=/"}}, "/");
     play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_CLOCK=/dev/null"}}, "SOCKFUSE_CLOCK");
     server_stop(&server);
@@ -203,7 +211,8 @@ static void state_folder_that_cannot_be_used_is_one_line(void **state)
     char variable[PATH_MAX + 32];
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
-    play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_STATE=/dev/null/state"}}, "/dev/null");
+    play_with_complaint(&server, (struct scene_options){.environment = {"SOCKFUSE_STATE=/dev/null/state"}},
+                        "/dev/null");
     snprintf(variable, sizeof variable, "SOCKFUSE_STATE=%s", stage_file("a-file", "text"));
     play_with_complaint(&server, (struct scene_options){.environment = {variable}}, "a-file");
     server_stop(&server);
@@ -237,7 +246,8 @@ static void closed_standard_descriptors_are_the_programs(void **state)
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     for (unsigned int mask = 0; mask < 8; mask++) {
-        struct scene_options options = {.arguments = {server_port(&server)}, .before = close_standard, .context = &mask};
+        struct scene_options options = {
+            .arguments = {server_port(&server)}, .before = close_standard, .context = &mask};
         int status = scene_run("low", &options);
         assert_true(WIFEXITED(status));
         /* The lowest free number: nothing of ours is open. */
@@ -285,7 +295,8 @@ static uint64_t start_time(rlim_t limit, const char *preload)
         if (WEXITSTATUS(status) == 77)
             return 0;
         assert_true(exited_well(status));
-        uint64_t took = (uint64_t)(after.tv_sec - before.tv_sec) * 1000000 + (uint64_t)((after.tv_nsec - before.tv_nsec) / 1000);
+        uint64_t took =
+            (uint64_t)(after.tv_sec - before.tv_sec) * 1000000 + (uint64_t)((after.tv_nsec - before.tv_nsec) / 1000);
         best = took < best ? took : best;
     }
     return best;
@@ -321,8 +332,8 @@ static int scene_secure(int argc, char **argv)
 }
 
 /*
- * In a set-user-ID program ld.so preloads only libraries of the system's folders that have the bit themselves: in a mount
- * namespace of its own, ours takes another's place there.
+ * In a set-user-ID program ld.so preloads only libraries of the system's folders that have the bit themselves: in a
+ * mount namespace of its own, ours takes another's place there.
  */
 struct secure {
     const char *program, *library, *place;
@@ -339,7 +350,8 @@ static void become_secure(void *context)
 
 static void set_user_id_program_is_left_alone(void **state)
 {
-    static const char *const places[] = {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"};
+    static const char *const places[] = {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+                                         "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"};
     struct server server;
     struct secure secure = {.place = access(places[0], F_OK) == 0 ? places[0] : places[1]};
     char programs[2][PATH_MAX], command[8 * PATH_MAX];
@@ -351,14 +363,16 @@ static void set_user_id_program_is_left_alone(void **state)
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     snprintf(programs[0], PATH_MAX, "%s/secure", stage_folder());
     snprintf(programs[1], PATH_MAX, "%s/secure.so", stage_folder());
-    snprintf(command, sizeof command, "cp '%s' '%s' && cp '%s' '%s' && chmod 4755 '%s' '%s' && chmod 755 '%s'", stage_program(), programs[0],
-             stage_library(), programs[1], programs[0], programs[1],
-             stage_folder());
+    snprintf(command, sizeof command, "cp '%s' '%s' && cp '%s' '%s' && chmod 4755 '%s' '%s' && chmod 755 '%s'",
+             stage_program(), programs[0], stage_library(), programs[1], programs[0], programs[1], stage_folder());
     assert_int_equal(system(command), 0);
     secure.program = programs[0];
     secure.library = programs[1];
-    struct scene_options options = {
-        .preload = "libjemalloc.so.2", .program = programs[0], .arguments = {server_port(&server)}, .before = become_secure, .context = &secure};
+    struct scene_options options = {.preload = "libjemalloc.so.2",
+                                    .program = programs[0],
+                                    .arguments = {server_port(&server)},
+                                    .before = become_secure,
+                                    .context = &secure};
     int status = scene_run("secure", &options);
     if (WEXITSTATUS(status) == 77) {
         print_message("no mount namespaces here\n");
@@ -371,8 +385,8 @@ static void set_user_id_program_is_left_alone(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"call", scene_call},   {"nothing", scene_nothing}, {"early", scene_early},
-                                          {"low", scene_low}, {"secure", scene_secure},   {NULL, NULL}};
+    static const struct scene scenes[] = {{"call", scene_call}, {"nothing", scene_nothing}, {"early", scene_early},
+                                          {"low", scene_low},   {"secure", scene_secure},   {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_under_the_library_is_guarded),
         cmocka_unit_test(constructors_before_ours_may_use_sockets),

@@ -82,8 +82,8 @@ static void forks_by_number_return_in_both(void **state)
 
 #ifdef __x86_64__
 /*
- * vfork by number returns twice through one frame. It works as long as the child leaves the stack as it is: it ends by a bare
- * instruction, and the wrapper on the way back must not have written there either.
+ * vfork by number returns twice through one frame. It works as long as the child leaves the stack as it is: it ends by
+ * a bare instruction, and the wrapper on the way back must not have written there either.
  */
 static void vfork_by_number_returns_in_both(void **state)
 {
@@ -154,15 +154,12 @@ static void refused_attempt_by_numbers_alone(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_and_errnos_are_the_kernels),
-        cmocka_unit_test(six_arguments_arrive),
-        cmocka_unit_test(large_arguments_are_not_cut),
-        cmocka_unit_test(forks_by_number_return_in_both),
+        cmocka_unit_test(results_and_errnos_are_the_kernels), cmocka_unit_test(six_arguments_arrive),
+        cmocka_unit_test(large_arguments_are_not_cut),        cmocka_unit_test(forks_by_number_return_in_both),
 #ifdef __x86_64__
         cmocka_unit_test(vfork_by_number_returns_in_both),
 #endif
-        cmocka_unit_test(life_of_a_call_by_numbers_alone),
-        cmocka_unit_test(refused_attempt_by_numbers_alone),
+        cmocka_unit_test(life_of_a_call_by_numbers_alone),    cmocka_unit_test(refused_attempt_by_numbers_alone),
     };
     stage_enter(argc, argv, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,12 +18,12 @@ int early_result = -1;
 /* A connection that is still open when the program starts. */
 int early_fd = -1;
 
-#define TRY(condition)             \
-    do {                           \
-        if (!(condition)) {        \
-            early_result = __LINE__; \
-            return;                \
-        }                          \
+#define TRY(condition)                                                                                                 \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            early_result = __LINE__;                                                                                   \
+            return;                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 __attribute__((constructor)) static void start(void)
