@@ -90,7 +90,7 @@ static void *resolve_in_thread(void *context)
 static void refused_by_name(struct server *server, resolve_fn *resolve, const char *name)
 {
     struct question question = {resolve, name};
-    struct in_addr *answer;
+    struct in_addr *answer = NULL;
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, resolve_in_thread, &question) == 0 &&
           pthread_join(thread, (void **)&answer) == 0);
@@ -163,7 +163,8 @@ static void start_two(struct server *first, enum server_kind first_kind, struct 
         bare.close(second->fd);
         server_stop(first);
     }
-    CHECK(!"no port is free on both addresses");
+    fprintf(stderr, "no port is free on both addresses\n");
+    _exit(1);
 }
 
 static void answer_call(struct server *server, int fd)
