@@ -39,8 +39,8 @@ static void six_arguments_arrive(void **state)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(ftruncate(fd, 8192), 0);
     assert_int_equal(pwrite(fd, "second page", 11, 4096), 11);
-    /* The sixth is the offset. */
-    long address = syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_SHARED, fd, 4096);
+    /* The sixth is the offset; it must be a long, of which an int would fill one half. */
+    long address = syscall(SYS_mmap, NULL, 4096L, (long)PROT_READ, (long)MAP_SHARED, (long)fd, 4096L);
     assert_true(address != -1);
     assert_memory_equal((void *)address, "second page", 11);
     assert_int_equal(syscall(SYS_munmap, address, 4096), 0);
