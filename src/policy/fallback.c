@@ -62,6 +62,8 @@ bool fallback_parse(struct fallback *fallback, const char *text, char *why_text,
         *fallback = read;
         return true;
     }
+    if (strncmp(text, "unix:", 5) == 0)
+        return complain(why, "expected a path of 1 to %d bytes behind `unix:`", ENDPOINT_PATH_MAX);
     const char *colon = strrchr(text, ':');
     if (colon == NULL)
         return complain(why, "the port is missing; " EXPECTED);

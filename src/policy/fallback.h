@@ -1,5 +1,6 @@
 /*
- * fallback.h - where `fallback` leads: `address:port`, `[v6]:port`, `unix:/path`, or `host:port`. Private to src/policy.
+ * fallback.h - where `fallback` leads: `address:port`, `[v6]:port`, `unix:/path`, or `host:port`. Private to
+ * src/policy.
  *
  * A host's addresses are not known here: who starts the program resolves them (policy_resolve_fallbacks).
  */

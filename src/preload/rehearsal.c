@@ -83,7 +83,8 @@ static bool make_ready(const struct injection *fault, struct connection *connect
 enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
                              const struct sockaddr *address, struct attempt_ticket *ticket)
 {
-    const struct injection *fault = draw(connection, attempt);
+    /* No connection: another thread has closed the descriptor meanwhile. */
+    const struct injection *fault = connection ? draw(connection, attempt) : NULL;
     if (!fault || !make_ready(fault, connection, fd, address, ticket))
         return PASSAGE_GUARDED;
     atomic_store_explicit(&connection->fault, fault->kind | fault->status << FAULT_STATUS_SHIFT, memory_order_relaxed);

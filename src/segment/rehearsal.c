@@ -14,7 +14,9 @@
 /* A word of the entry: run:32 | number of the next attempt:32. */
 static uint64_t word_after(uint64_t word, uint32_t run)
 {
-    return word >> NUMBER_BITS == run ? (uint64_t)run << NUMBER_BITS | (uint32_t)(word + 1) : (uint64_t)run << NUMBER_BITS | 1;
+    uint32_t number = word >> NUMBER_BITS == run ? (uint32_t)word : 0;
+
+    return (uint64_t)run << NUMBER_BITS | (uint32_t)(number + 1);
 }
 
 /* Where the run's number is, or is to be: its own place, else a free one, else one that only the run's name picks. */
@@ -38,7 +40,9 @@ uint32_t rehearsal_number(struct segment *segment, uint32_t circuit, uint32_t ru
 
     if (entry == NULL)
         return 0;
-    /* Relaxed: the number orders nothing else. A free place that another run takes at the same moment is not ours then. */
+    /*
+     * Relaxed: the number orders nothing else. A free place that another run takes at the same moment is not ours then.
+     */
     for (;;) {
         _Atomic uint64_t *place = place_of(entry, run);
         uint64_t word = atomic_load_explicit(place, memory_order_relaxed);

@@ -10,17 +10,18 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, Session, answer_status,  # noqa: E402
-                      read_head, reset_after_request)
+from fixtures import (BARE, CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
+                      answer_status, read_head, reset_after_request)
 from matrix.programs import PROGRAMS, PYTHON  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 
-ANSWER_503 = (b"HTTP/1.1 503 Service Unavailable\r\nServer: sockfuse\r\nContent-Type: text/plain\r\nContent-Length: 51\r\n"
-              b"Connection: close\r\n\r\nThis answer was injected by sockfuse: a rehearsal.\n")
-NAMES = ("curl", "curl_ipv6", "wget", "python_urllib", "python_requests", "python_asyncio", "python_aiohttp", "node_http",
-         "node_fetch", "java_httpurlconnection", "java_httpclient", "psql", "redis_cli", "nc", "ssh", "php_stream",
-         "php_curl", "perl", "ruby")
+ANSWER_503 = (b"HTTP/1.1 503 Service Unavailable\r\nServer: sockfuse\r\nContent-Type: text/plain\r\n"
+              b"Content-Length: 51\r\nConnection: close\r\n\r\n"
+              b"This answer was injected by sockfuse: a rehearsal.\n")
+NAMES = ("curl", "curl_ipv6", "wget", "python_urllib", "python_requests", "python_asyncio", "python_aiohttp",
+         "node_http", "node_fetch", "java_httpurlconnection", "java_httpclient", "psql", "redis_cli", "nc", "ssh",
+         "php_stream", "php_curl", "perl", "ruby")
 ENOUGH = 20
 
 

@@ -1,5 +1,6 @@
 /*
- * support_inject.h - what the tests of injected faults share: a policy with a loopback address for each fault, and looks at its victims.
+ * support_inject.h - what the tests of injected faults share: a policy with a loopback address for each fault, and
+ * looks at its victims.
  *
  * For tests/preload/test_inject*.c only.
  */
@@ -38,7 +39,8 @@ static const char inject_policy[] = "[defaults]\n"
                                     "[delays]\nmatch = 127.0.1.5:* unix:*/delays-*\ninject = delay 120ms\n"
                                     "[sometimes]\nmatch = 127.0.1.6:*\ninject = refuse at 20%, http-503 at 10%\n"
                                     "[business]\nmatch = 127.0.1.7:*\ninject = http-404\n"
-                                    "[touchy]\nmatch = 127.0.1.8:*\ninject = http-503\nfailure_threshold = 3\nreset_timeout = 1h\n"
+                                    "[touchy]\nmatch = 127.0.1.8:*\ninject = http-503\n"
+                                    "failure_threshold = 3\nreset_timeout = 1h\n"
                                     "[six]\nmatch = [::1]:*\ninject = reset\n";
 
 /* What the tests ask for; vectors want it writable. */

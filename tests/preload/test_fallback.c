@@ -1,5 +1,6 @@
 /*
- * test_fallback.c - what an open circuit refuses is connected to the fallback, on the program's own socket, and stays nobody's affair.
+ * test_fallback.c - what an open circuit refuses is connected to the fallback, on the program's own socket, and stays
+ * nobody's affair.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -13,7 +14,10 @@
 
 #include "support.h"
 
-/* The fallbacks stand at fixed addresses, but at ports that only the tests know: so each test is a scene under a policy of its own. */
+/*
+ * The fallbacks stand at fixed addresses, but at ports that only the tests know: so each test is a scene under a policy
+ * of its own.
+ */
 static const char policy[] = "[nothing]\nmatch = 127.0.9.9:1\n";
 
 static char policy_text[1024];
@@ -24,8 +28,10 @@ static void play(const char *scene, const char *place, const char *match)
 {
     static const char *const variables[] = {"SOCKFUSE_NAMES=backup.test=127.0.2.1,::1"};
     char path[PATH_MAX];
-    snprintf(policy_text, sizeof policy_text, "[refused]\nmatch = %s\nmode = open\nfallback = %s\n[fallback]\nmatch = 127.0.2.1:*\n", match, place);
-    struct scene_options options = {.policy = policy_text, .environment = {variables[0]}, .arguments = {server_port(&fallback), place}};
+    snprintf(policy_text, sizeof policy_text,
+             "[refused]\nmatch = %s\nmode = open\nfallback = %s\n[fallback]\nmatch = 127.0.2.1:*\n", match, place);
+    struct scene_options options = {
+        .policy = policy_text, .environment = {variables[0]}, .arguments = {server_port(&fallback), place}};
     assert_true(exited_well(scene_run(scene, &options)));
     snprintf(path, sizeof path, "%s/%s.policy", stage_folder(), scene);
     observe_policy(path);
@@ -163,7 +169,8 @@ static int fast_open_scene(int argc, char **argv)
     (void)argc;
     (void)argv;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(sendto(fd, "ping", 4, MSG_FASTOPEN, (struct sockaddr *)&address, sizeof address) == -1 && errno == ECONNREFUSED);
+    CHECK(sendto(fd, "ping", 4, MSG_FASTOPEN, (struct sockaddr *)&address, sizeof address) == -1 &&
+          errno == ECONNREFUSED);
     CHECK(close(fd) == 0);
     return 0;
 }
@@ -324,10 +331,10 @@ static void unix_socket_has_a_unix_fallback_and_others_have_none(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"blocking", blocking_scene}, {"nonblocking", nonblocking_scene}, {"families", families_scene},
-                                          {"dead", dead_scene},         {"fast-open", fast_open_scene},     {"unix", unix_scene},
-                                          {"refused", refused_scene},
-                                          {NULL, NULL}};
+    static const struct scene scenes[] = {{"blocking", blocking_scene},   {"nonblocking", nonblocking_scene},
+                                          {"families", families_scene},   {"dead", dead_scene},
+                                          {"fast-open", fast_open_scene}, {"unix", unix_scene},
+                                          {"refused", refused_scene},     {NULL, NULL}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_connect_goes_to_the_fallback),
         cmocka_unit_test(refused_connect_goes_to_the_fallback_without_blocking),

@@ -1,5 +1,6 @@
 /*
- * test_inject.c - injected refusals, hangs and delays: the program meets each where it would meet a real one, and the destination sees nothing of it.
+ * test_inject.c - injected refusals, hangs and delays: the program meets each where it would meet a real one, and the
+ * destination sees nothing of it.
  */
 /* links: core */
 #define _GNU_SOURCE

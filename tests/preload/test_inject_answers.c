@@ -1,5 +1,6 @@
 /*
- * test_inject_answers.c - injected resets and answers: they follow any request, and are met by whatever means a program reads.
+ * test_inject_answers.c - injected resets and answers: they follow any request, and are met by whatever means a program
+ * reads.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -17,11 +18,26 @@
 
 /* --- reset --- */
 
-static ssize_t by_send(int fd) { return send(fd, request_text(), (size_t)LENGTH, 0); }
-static ssize_t by_sendto(int fd) { return sendto(fd, request_text(), (size_t)LENGTH, 0, NULL, 0); }
-static ssize_t by_write(int fd) { return write(fd, request_text(), (size_t)LENGTH); }
-static ssize_t by_syscall_write(int fd) { return syscall(SYS_write, fd, request_text(), LENGTH); }
-static ssize_t by_syscall_sendto(int fd) { return syscall(SYS_sendto, fd, request_text(), LENGTH, 0, NULL, 0); }
+static ssize_t by_send(int fd)
+{
+    return send(fd, request_text(), (size_t)LENGTH, 0);
+}
+static ssize_t by_sendto(int fd)
+{
+    return sendto(fd, request_text(), (size_t)LENGTH, 0, NULL, 0);
+}
+static ssize_t by_write(int fd)
+{
+    return write(fd, request_text(), (size_t)LENGTH);
+}
+static ssize_t by_syscall_write(int fd)
+{
+    return syscall(SYS_write, fd, request_text(), LENGTH);
+}
+static ssize_t by_syscall_sendto(int fd)
+{
+    return syscall(SYS_sendto, fd, request_text(), LENGTH, 0, NULL, 0);
+}
 static ssize_t by_writev(int fd)
 {
     struct iovec vector[] = {{request_text(), 0}, {request_text(), 5}, {request_text() + 5, (size_t)LENGTH - 5}};
@@ -50,9 +66,15 @@ static const struct {
     const char *name;
     ssize_t (*send)(int fd);
 } ways_to_send[] = {
-    {"send", by_send},       {"sendto", by_sendto},     {"write", by_write},
-    {"writev", by_writev},   {"sendmsg", by_sendmsg},   {"sendmmsg", by_sendmmsg},
-    {"syscall(SYS_write)", by_syscall_write}, {"syscall(SYS_sendto)", by_syscall_sendto}, {"syscall(SYS_sendmsg)", by_syscall_sendmsg},
+    {"send", by_send},
+    {"sendto", by_sendto},
+    {"write", by_write},
+    {"writev", by_writev},
+    {"sendmsg", by_sendmsg},
+    {"sendmmsg", by_sendmmsg},
+    {"syscall(SYS_write)", by_syscall_write},
+    {"syscall(SYS_sendto)", by_syscall_sendto},
+    {"syscall(SYS_sendmsg)", by_syscall_sendmsg},
 };
 #define WAYS_TO_SEND (sizeof ways_to_send / sizeof *ways_to_send)
 
@@ -261,7 +283,8 @@ static void what_is_sent_after_the_answer_is_taken_without_a_signal(void **state
 
 static void where_no_answer_can_be_read_there_is_a_reset(void **state)
 {
-    static const char *const firsts[] = {"\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
+    static const char *const firsts[] = {"\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03",
+                                         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
     static const size_t lengths[] = {11, 24};
     struct server server;
     char byte;

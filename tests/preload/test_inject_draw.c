@@ -23,7 +23,8 @@ static int play_attempts(int argc, char **argv)
         char letter = '.';
         if (connect(fd, AT(&server)) != 0)
             letter = 'r';
-        else if (send(fd, request_text(), (size_t)LENGTH, MSG_NOSIGNAL) == LENGTH && recv(fd, word, 4, MSG_DONTWAIT) == 4)
+        else if (send(fd, request_text(), (size_t)LENGTH, MSG_NOSIGNAL) == LENGTH &&
+                 recv(fd, word, 4, MSG_DONTWAIT) == 4)
             letter = 'h';
         letters[i] = letter;
         close(fd);
@@ -44,7 +45,10 @@ static void attempts(char letters[512], struct server *server, const char *run, 
     char number[16], variable[64];
     snprintf(number, sizeof number, "%d", count);
     snprintf(variable, sizeof variable, "SOCKFUSE_OPTIONS=inject_seed=%s", seed);
-    struct scene_options options = {.environment = {run, variable}, .arguments = {server_port(server), number}, .output = letters, .output_size = 512};
+    struct scene_options options = {.environment = {run, variable},
+                                    .arguments = {server_port(server), number},
+                                    .output = letters,
+                                    .output_size = 512};
     assert_true(exited_well(scene_run("attempts", &options)));
     assert_int_equal(strlen(letters), count);
     for (size_t left = letters_of(letters, '.'); left > 0; left--)

@@ -1,5 +1,6 @@
 /*
- * test_inject_sockets.c - injected faults on sockets of all kinds: bound, IPv6, UNIX, with Fast Open, used again; and what they cost.
+ * test_inject_sockets.c - injected faults on sockets of all kinds: bound, IPv6, UNIX, with Fast Open, used again; and
+ * what they cost.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -180,7 +181,8 @@ static void fast_open_sends_get_faults_too(void **state)
 
     server_start(&server, ANSWERS, SERVER_LISTENS);
     struct iovec vector = {request_text(), (size_t)LENGTH};
-    struct msghdr message = {.msg_name = &server.address, .msg_namelen = server.length, .msg_iov = &vector, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = &server.address, .msg_namelen = server.length, .msg_iov = &vector, .msg_iovlen = 1};
     for (int i = 0; i < 3; i++) {
         fd = caller_socket(&server, 0);
         ssize_t sent = i == 0   ? sendto(fd, request_text(), (size_t)LENGTH, MSG_FASTOPEN, AT(&server))

@@ -136,6 +136,19 @@ static void a_failure_tells_kind_errno_and_time(void **state)
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "refused (ECONNREFUSED) after 7ms\n");
 }
 
+static void what_a_rehearsal_brought_about_says_so(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_RESET;
+    event.error = ECONNRESET;
+    event.elapsed_ms = 7;
+    event.injected = 1;
+    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"reset\",\"errno\":\"ECONNRESET\","
+                                                "\"elapsed_ms\":7,\"overdue\":false,\"injected\":true}\n");
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "reset (ECONNRESET) after 7ms, injected\n");
+}
+
 static void an_overdue_failure_has_no_errno(void **state)
 {
     (void)state;
@@ -363,6 +376,7 @@ int main(void)
         cmocka_unit_test(a_closing_tells_how_many_were_refused),
         cmocka_unit_test(a_half_opening_is_a_transition_too),
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
+        cmocka_unit_test(what_a_rehearsal_brought_about_says_so),
         cmocka_unit_test(an_overdue_failure_has_no_errno),
         cmocka_unit_test(an_http_failure_tells_its_status),
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
