@@ -161,6 +161,8 @@ extern const char *at_hand;
 void expect_words(struct server *server, const char *words, const char *file, int line);
 /* Whether there is a circuit for that destination already. */
 bool has_circuit(const struct server *server);
+/* Waits until a call of another thread or process is in flight there. */
+void await_admitted(const struct server *server);
 /* How far the one call in flight on the server's circuit has come. */
 enum phase call_phase(const struct server *server);
 uint64_t counted(const struct server *server, enum counter counter);

@@ -52,6 +52,15 @@ bool has_circuit(const struct server *server)
     return getenv("SOCKFUSE_POLICY") && (observed.map || observe(NULL, &error)) && find(server) != CIRCUIT_INDEX_NONE;
 }
 
+void await_admitted(const struct server *server)
+{
+    for (uint64_t end = now_ms() + 5000;
+         find(server) == CIRCUIT_INDEX_NONE || !calls_in_flight(&observed, find(server));) {
+        CHECK(now_ms() < end);
+        wait_ms(1);
+    }
+}
+
 uint64_t counted(const struct server *server, enum counter counter)
 {
     const struct circuit *circuit = circuits_at(&observed, find(server));

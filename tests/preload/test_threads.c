@@ -150,6 +150,7 @@ static pthread_t start_waiting(void *(*play)(void *), struct waiter *waiter)
     assert_int_equal(pthread_create(&thread, NULL, play, waiter), 0);
     while (!atomic_load(&waiter->waits))
         wait_ms(1);
+    await_admitted(waiter->server);
     wait_long(); /* also long enough for it to be inside the call */
     return thread;
 }
