@@ -299,7 +299,8 @@ int connection_returned(const struct attempt_ticket *ticket, int result, int err
     }
     note_result(ticket, result, error);
     limit_lift(&ticket->limit, ticket->fd);
-    return ticket->limit.option && result < 0 && error == EINPROGRESS ? ETIMEDOUT : error;
+    bool ran_out = error == EINPROGRESS || error == EAGAIN; /* as TCP and UNIX sockets say it */
+    return ticket->limit.option && result < 0 && ran_out ? ETIMEDOUT : error;
 }
 
 bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
