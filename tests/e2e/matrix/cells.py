@@ -96,7 +96,8 @@ class Cells(unittest.TestCase):
         server = self.place(entry, scenario)
         sandbox = Sandbox(self)
         sandbox.guard(server, failure_threshold=100)
-        command = entry.command(server, entry.timeout if scenario.waits else ENOUGH, 2 if scenario.again else 1)
+        timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) if scenario.waits else ENOUGH
+        command = entry.command(server, timeout, 2 if scenario.again else 1)
         about = {"env": self.environment(entry, server), "stdin": entry.stdin}
         bare = sandbox.run(command, BARE, **about)
         if scenario.racy:
@@ -171,7 +172,7 @@ class Cells(unittest.TestCase):
             self.assertIsNone(hanging.poll())
             self.assertEqual(sandbox.failures(server), {})
             return
-        if scenario.name in ("silent", "tls_silent"):
+        if scenario.name in ("silent", "tls_silent", "tls_handshake_silent"):
             self.assertTrue(eventually(lambda: server.requests == 1))
         sandbox.clock.advance_seconds(10)
         self.assertEqual(sandbox.failures(server), {}, "to look charges nobody")

@@ -27,7 +27,8 @@ SEEN, INSIDE, NONE = "seen", "inside", "none"
 @dataclass(frozen=True)
 class Program:
     """refused: its own words for it. times: what it prints of the clock, left out of comparisons. timeout: its own in
-    seconds, None when it has none. hangs: the scenarios in which its timeout does not help."""
+    seconds, None when it has none; slow_tls: as much again for a handshake. hangs: the scenarios in which its timeout
+    does not help."""
 
     name: str
     command: object
@@ -35,6 +36,7 @@ class Program:
     family: int = socket.AF_INET
     protocol: str = "http"
     timeout: object = 1
+    slow_tls: int = 0
     hangs: tuple = ()
     times: tuple = ()
     stdin: bytes = b""
@@ -179,7 +181,8 @@ PROGRAMS = [
     Program("node_fetch", script(["node"], "fetch_get.js", 1000), "ECONNREFUSED", tls=INSIDE, again=True),
     Program("java_httpurlconnection", java("UrlConnectionGet"), tls=INSIDE, again=True),
     # Its timeout runs from before its own classes are loaded.
-    Program("java_httpclient", java("HttpClientGet"), "java.net.ConnectException", timeout=3, tls=INSIDE, again=True),
+    Program("java_httpclient", java("HttpClientGet"), "java.net.ConnectException", timeout=3, slow_tls=3,
+            tls=INSIDE, again=True),
     Program("psql", psql, protocol="postgres", timeout=2, called="psql"),
     Program("psql_unix", psql, family=UNIX, protocol="postgres", timeout=2, called="psql"),
     Program("redis_cli", redis_cli, protocol="redis", timeout=None),
