@@ -1,4 +1,4 @@
-"""What plaintext HTTP answers do to a circuit: failures by status, business answers, Retry-After, and answers in pieces.
+"""What plaintext HTTP answers do to a circuit: failures by status, business answers, Retry-After, pieces.
 
 The statuses of the matrix (503 by every program) are not repeated here.
 """

@@ -73,7 +73,7 @@ def report(result):
                     print(f"    {place[0]}/{place[1]}")
     right = sum(mark == "ok" for mark in marks.values())
     also_wrong = sum(marks[place] == "WRONG" for place in beyond)
-    print(f"\n{len(beyond)} cells cannot be right" + (f", {also_wrong} of them wrong in a new way" if also_wrong else ""))
+    print(f"\n{len(beyond)} cells cannot be right" + (f", {also_wrong} of them otherwise wrong" if also_wrong else ""))
     print(f"cells right / cells: {right} / {sum(place not in CANNOT for place in PLACES.values())}")
 
 

@@ -12,8 +12,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, eventually, flapping, http_answer,  # noqa: E402
-                      read_head, reset, stay_silent)
+from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, eventually, flapping,  # noqa: E402
+                      http_answer, read_head, reset, stay_silent)
 from matrix.programs import JAVA, POSTGRES, REDIS  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -200,7 +200,7 @@ for pool in (requests, urllib3, node_agent, java_httpclient, java_urlconnection)
 
 
 def count_and_forward(connect, hang):
-    """Hands every connection on to a real server; counts what the client sends, and holds it back while `hang` is set."""
+    """Hands each connection on to a real server; counts what the client sends, and holds it back while `hang` is set."""
     def behaviour(server, sock, number):
         del number
         with connect() as far:

@@ -32,8 +32,8 @@ def curl(*words):
 
 
 def bash(server):
-    return ["bash", "-c", f"exec 3<>/dev/tcp/{server.address}/{server.port} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && "
-                          "read -r line <&3 && echo $line"]
+    return ["bash", "-c", f"exec 3<>/dev/tcp/{server.address}/{server.port} && "
+                          "printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && read -r line <&3 && echo $line"]
 
 
 def perl(server):

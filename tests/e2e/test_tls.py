@@ -1,7 +1,7 @@
-"""TLS: what comes inside is judged where the program links its TLS library dynamically, on the wire or from its buffers.
+"""TLS: what comes inside is judged where the program links its TLS library dynamically.
 
-What each program makes of a silent, a failed or a healthy session stands in the matrix (tls_…). Here is what needs more
-than one request, an older protocol, another library's habits, or a circuit that opens.
+What each program makes of a silent, a failed or a healthy session stands in the matrix (tls_…). Here is what needs
+more than one request, an older protocol, another library's habits, or a circuit that opens.
 """
 import os
 import select
@@ -12,8 +12,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CERTIFICATES, CLIENTS, RUN, ParallelSuite, Sandbox, Server, end_in_handshake,  # noqa: E402
-                      eventually, flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
+from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, end_in_handshake, eventually,  # noqa: E402
+                      flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
 from matrix.programs import POSTGRES, PROGRAMS, SEEN  # noqa: E402
 
 load_tests = ParallelSuite.load(8)
@@ -22,7 +22,7 @@ SEERS = [entry for entry in PROGRAMS if entry.tls == SEEN and entry.protocol == 
 
 
 def say(*answers, pause=0.0, cuts=(), then=None):
-    """Behaviour inside a session: request n gets the n-th of these bytes, in records cut at these places; then `then`."""
+    """Behaviour inside a session: request n gets the n-th of these bytes, in records cut there; after all, `then`."""
     def behaviour(server, sock, number):
         rest, count = b"", 0
         while True:
@@ -113,7 +113,8 @@ class Judged(Tls):
     def test_an_answer_that_stood_in_the_librarys_buffer_is_seen(self):
         """Head and body in one record, read by small pieces: only the first read comes from the wire."""
         script = ("import socket, ssl, sys; c = ssl.create_default_context(); "
-                  "s = c.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv[1]))), server_hostname='127.0.0.1')\n"
+                  "s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); "
+                  "s = c.wrap_socket(s, server_hostname='127.0.0.1')\n"
                   "for _ in range(2):\n"
                   "    s.send(b'GET / HTTP/1.1\\r\\n\\r\\n'); got = b''\n"
                   "    while not got.endswith(b'server\\n'): got += s.recv(1)\n"
@@ -131,7 +132,7 @@ class Judged(Tls):
                 self.expect(kinds, succeeded=0 if kinds else 1)
 
     def test_http_2_is_a_stream_whose_first_frame_is_the_answer(self):
-        """Only that: which frames are answers is not told apart. The server offers it and then speaks the preface's reply."""
+        """Only that: which frames are answers is not told apart."""
         def settings(server, sock, number):
             del number
             if sock.recv(65536):

@@ -1,6 +1,6 @@
 /*
- * AsyncClose PHASE HOST PORT MS: one thread waits in connect (PHASE connect) or read (PHASE answer) without a timeout, another
- * one closes its socket after MS. Prints the exception that the waiting thread gets.
+ * AsyncClose PHASE HOST PORT MS: one thread waits in connect (PHASE connect) or read (PHASE answer) without a timeout,
+ * another one closes its socket after MS. Prints the exception that the waiting thread gets.
  */
 import java.io.IOException;
 import java.net.InetSocketAddress;

@@ -1,6 +1,6 @@
 /*
- * HttpClientGet URL TIMEOUT_MS [COUNT]: prints the answer's body by java.net.http.HttpClient, COUNT times over one client.
- * TIMEOUT_MS 0: none.
+ * HttpClientGet URL TIMEOUT_MS [COUNT]: prints the answer's body by java.net.http.HttpClient, COUNT times over one
+ * client. TIMEOUT_MS 0: none.
  */
 import java.io.IOException;
 import java.net.URI;

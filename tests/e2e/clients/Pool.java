@@ -1,6 +1,6 @@
 /*
- * Pool KIND: calls on command over a client that keeps its connections. KIND: httpclient, urlconnection. Speaks as pool.py does,
- * but a command is "URL TIMEOUT_MS COUNT".
+ * Pool KIND: calls on command over a client that keeps its connections. KIND: httpclient, urlconnection. Speaks as
+ * pool.py does, but a command is "URL TIMEOUT_MS COUNT".
  */
 import java.io.BufferedReader;
 import java.io.InputStream;
@@ -16,7 +16,6 @@ import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.stream.Collectors;
 
 public class Pool {
     static final HttpClient CLIENT = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -38,7 +37,8 @@ public class Pool {
 
     static String call(String kind, String url, int timeout) {
         try {
-            return Integer.toString(kind.equals("httpclient") ? byHttpClient(url, timeout) : byUrlConnection(url, timeout));
+            int status = kind.equals("httpclient") ? byHttpClient(url, timeout) : byUrlConnection(url, timeout);
+            return Integer.toString(status);
         } catch (Exception error) {
             return '"' + error.toString().replace('"', '\'') + '"';
         }
@@ -59,7 +59,7 @@ public class Pool {
                 results.add(call.get());
             }
             threads.shutdown();
-            System.out.println("{\"results\": [" + results.stream().collect(Collectors.joining(", ")) + "], \"signals\": []}");
+            System.out.println("{\"results\": [" + String.join(", ", results) + "], \"signals\": []}");
         }
     }
 }

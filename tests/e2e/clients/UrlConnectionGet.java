@@ -1,4 +1,7 @@
-/* UrlConnectionGet URL TIMEOUT_MS [COUNT]: prints the answer's body by HttpURLConnection, COUNT times. TIMEOUT_MS 0: none. */
+/*
+ * UrlConnectionGet URL TIMEOUT_MS [COUNT]: prints the answer's body by HttpURLConnection, COUNT times.
+ * TIMEOUT_MS 0: none.
+ */
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;

@@ -64,7 +64,20 @@ class JavaClasses:
         shutil.rmtree(self.folder)
 
 
+class StaticClient:
+    """The client that no preload can enter."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="sf-")
+        self.path = f"{self.folder}/static_get"
+        subprocess.run(["cc", "-static", "-o", self.path, CLIENTS / "static_get.c"], check=True)
+
+    def stop(self):
+        shutil.rmtree(self.folder)
+
+
 POSTGRES, REDIS, SSH, JAVA = Shared(Postgres), Shared(Redis), Shared(Dropbear), Shared(JavaClasses)
+STATIC = Shared(StaticClient)
 DAEMONS = {"postgres": POSTGRES, "redis": REDIS, "ssh": SSH}
 
 
@@ -164,6 +177,11 @@ def killed(server, timeout, count=1):
     return ["timeout", timeout, "curl", "-sS", server.url]
 
 
+def static(server, timeout, count=1):
+    del timeout, count
+    return [STATIC.get().path, server.address, server.port]
+
+
 COULD_NOT = "Couldn't connect to server"
 
 PROGRAMS = [
@@ -199,5 +217,6 @@ PROGRAMS = [
     Program("openssl_s_client", s_client, "errno=111", timeout=None, times=SESSION_SECRETS, stdin=HTTP_REQUEST,
             tls=SEEN, only_tls=True),
     Program("gnutls_cli", gnutls_cli, timeout=None, stdin=HTTP_REQUEST, tls=SEEN, only_tls=True),
-    Program("killed_curl", killed, COULD_NOT, protocol="killed", times=CURL_TIMES, called="curl"),
+    Program("killed_curl", killed, COULD_NOT, protocol="beyond", times=CURL_TIMES, called="curl"),
+    Program("static", static, protocol="beyond"),
 ]

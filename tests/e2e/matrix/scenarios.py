@@ -1,9 +1,9 @@
 """The columns: what the server does, and what the circuit must make of it."""
 from dataclasses import dataclass
 
-from fixtures import (ANSWER, answer_half, answer_http, answer_once, answer_status, end_after_request, end_in_handshake, finish,
-                      flapping, http_answer, over_tls, read_head, reset, reset_after_request, reset_at_accept,
-                      reset_in_handshake, stay_silent)
+from fixtures import (ANSWER, answer_half, answer_http, answer_once, answer_status, end_after_request,
+                      end_in_handshake, finish, flapping, http_answer, over_tls, read_head, reset, reset_after_request,
+                      reset_at_accept, reset_in_handshake, stay_silent)
 
 HALF = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Len"
 HALF_503 = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Len"
