@@ -19,6 +19,7 @@
 #include "segment/folder.h"
 #include "segment/layout.h"
 #include "segment/text.h"
+#include "segment/undisturbed.h"
 
 #define SUFFIX ".policy"
 #define SEGMENT_SUFFIX ".segment"
@@ -138,13 +139,11 @@ static bool read_whole(int fd, char *bytes, size_t size)
     return true;
 }
 
-void *handover_read(const struct segment *segment, size_t most, size_t *size)
+/* The file's contents in memory of their own. */
+static void *read_file(const char *path, size_t most, size_t *size)
 {
-    char path[PATH_MAX], *name;
     struct stat status;
     void *bytes = MAP_FAILED;
-    if (!path_of(segment, path, &name))
-        return NULL;
     int fd = folder_openat(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
     if (fd < 0)
         return NULL;
@@ -157,6 +156,18 @@ void *handover_read(const struct segment *segment, size_t most, size_t *size)
     if (bytes != MAP_FAILED && !whole)
         munmap(bytes, *size);
     return whole ? bytes : NULL;
+}
+
+void *handover_read(const struct segment *segment, size_t most, size_t *size)
+{
+    char path[PATH_MAX], *name;
+    struct undisturbed before;
+    if (!path_of(segment, path, &name))
+        return NULL;
+    undisturbed_begin(&before);
+    void *bytes = read_file(path, most, size);
+    undisturbed_end(&before);
+    return bytes;
 }
 
 void handover_free(void *bytes, size_t size)

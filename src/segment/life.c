@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "segment/text.h"
+#include "segment/undisturbed.h"
 
 /*
  * This process's pid name space, and whether /proc speaks of it. Kept, for life_goes_on may be asked inside a
@@ -71,20 +72,27 @@ static bool parse_stat(const char *text, struct stat_fields *fields)
     return true;
 }
 
+/* The length of what was read of the file's beginning; none: 0, or less. */
+static ssize_t read_beginning(const char *path, char *text, size_t size)
+{
+    struct undisturbed before;
+    ssize_t length = -1;
+
+    undisturbed_begin(&before);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd >= 0) {
+        length = read(fd, text, size);
+        close(fd);
+    }
+    undisturbed_end(&before);
+    return length;
+}
+
 static bool read_stat(const char *path, struct stat_fields *fields)
 {
     char text[1024]; /* what comes after field 22 may be cut */
-    ssize_t length;
-    int fd;
-    do
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    while (fd < 0 && errno == EINTR);
-    if (fd < 0)
-        return false;
-    do
-        length = read(fd, text, sizeof text - 1);
-    while (length < 0 && errno == EINTR);
-    close(fd);
+    ssize_t length = read_beginning(path, text, sizeof text - 1);
+
     if (length <= 0)
         return false;
     text[length] = '\0';

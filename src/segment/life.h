@@ -20,7 +20,7 @@ struct life {
     uint64_t image; /* drawn anew by the kernel at each exec; for this process itself only */
 };
 
-/* This process's own: five system calls. Asked again in a fork's child. */
+/* This process's own: some seven system calls. Asked again in a fork's child. */
 void life_know_self(struct life *self);
 
 /*
@@ -30,8 +30,8 @@ void life_know_self(struct life *self);
 bool life_can_ask(uint64_t space);
 
 /*
- * Whether that process lives; `image` does not matter. One that can't be asked counts as living. Three system calls,
- * or four; some more when this process has never asked for itself (an observer).
+ * Whether that process lives; `image` does not matter. One that can't be asked counts as living. Five system calls,
+ * or six; some more when this process has never asked for itself (an observer).
  */
 bool life_goes_on(const struct life *life);
 

@@ -2,17 +2,20 @@
  * log.c - appends one line to the log.
  *
  * A pipe without a reader answers a write with SIGPIPE, and a file at its size limit with SIGXFSZ: both would kill a
- * host that never asked for a log. They are blocked around the write; one that came of it is taken away again.
+ * host that never asked for a log. All signals are blocked around the write; one that came of it is taken away again.
  */
 #include "segment/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "segment/undisturbed.h"
 
 #define INTERRUPTIONS_MAX 16
 
@@ -36,32 +39,35 @@ static void forget_signal(int number, const sigset_t *before)
     }
 }
 
+/* Both signals are blocked here. */
 static void write_without_signal(int descriptor, const char *line, size_t length)
 {
-    sigset_t ours, mask, before;
+    sigset_t before;
 
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGPIPE);
-    sigaddset(&ours, SIGXFSZ);
-    if (pthread_sigmask(SIG_BLOCK, &ours, &mask) != 0)
-        return;
     sigpending(&before);
     write_once(descriptor, line, length);
     forget_signal(SIGPIPE, &before);
     forget_signal(SIGXFSZ, &before);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+/* A pipe or a terminal that nobody reads would hold up the host, and with it all its signals. */
+static bool takes_a_line(int descriptor)
+{
+    struct pollfd place = {.fd = descriptor, .events = POLLOUT};
+
+    return poll(&place, 1, 0) == 1 && (place.revents & POLLOUT) != 0;
 }
 
 void log_append(const char *file, const char *line, size_t length)
 {
-    int cancelling;
+    struct undisturbed before;
 
     if (file[0] == '\0' || length == 0)
         return;
-    /* open, write and close are cancellation points; not every call that we are in is one for the host. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    undisturbed_begin(&before);
     if (strcmp(file, "stderr") == 0) {
-        write_without_signal(STDERR_FILENO, line, length);
+        if (takes_a_line(STDERR_FILENO))
+            write_without_signal(STDERR_FILENO, line, length);
     } else {
         /* O_NONBLOCK: a FIFO that nobody reads must not hold up the host; regular files do not mind. */
         int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
@@ -70,5 +76,5 @@ void log_append(const char *file, const char *line, size_t length)
             close(descriptor);
         }
     }
-    pthread_setcancelstate(cancelling, &cancelling);
+    undisturbed_end(&before);
 }
