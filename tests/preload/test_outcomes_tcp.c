@@ -435,7 +435,7 @@ static void own_shutdown_is_no_failure_of_the_peer(void **state)
 {
     struct server server;
     char byte;
-    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
     /* Nothing was sent, and the own side is shut: the peer's end of stream answers that. */
     int fd = caller_connect(&server, flags_of(state));
     poll_for(fd, POLLOUT);
