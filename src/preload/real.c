@@ -77,21 +77,3 @@ bool real_is_another_copy(void)
     const char *slash = strrchr(next.dli_fname, '/');
     return self.dli_fbase != next.dli_fbase && !strcmp(slash ? slash + 1 : next.dli_fname, "libsockfuse.so");
 }
-
-void *real_foreign(const char *name, const void *caller, const void *ours)
-{
-    Dl_info object;
-    void *found = NULL;
-    if (dladdr(caller, &object) && object.dli_fname) {
-        void *handle = real.dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        if (handle) {
-            found = dlsym(handle, name);
-            dlclose(handle); /* the caller itself keeps it loaded */
-        }
-    }
-    if (!found || found == ours)
-        found = dlsym(RTLD_NEXT, name);
-    if (!found || found == ours)
-        found = dlsym(RTLD_DEFAULT, name);
-    return found == ours ? NULL : found;
-}

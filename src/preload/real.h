@@ -35,13 +35,6 @@ extern struct real real;
 /* Looks all functions up. Start-up only: a missing optional function makes dlsym allocate. */
 void real_resolve(void);
 
-/*
- * A function of a library that the program brought along, as the code at `caller` would have found it without us:
- * through that object's own libraries (Python's _ssl is loaded out of the global scope), then those behind us. NULL: it
- * is nowhere. May allocate and lock.
- */
-void *real_foreign(const char *name, const void *caller, const void *ours);
-
 /* Whether the function behind us is another copy of this library: then that one does the work. */
 bool real_is_another_copy(void);
 

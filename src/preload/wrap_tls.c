@@ -3,57 +3,19 @@
  *
  * The library's own sends and receives go through our wrappers of send and recv: those see which connection it is, and
  * take care of failures. Here is told what plaintext came: that is the answer. None of these functions is
- * async-signal-safe in its own library, so looking the real one up may allocate, once for each place that calls.
+ * async-signal-safe in its own library, so looking the real one up (foreign.h) may allocate and lock.
  */
 #define _GNU_SOURCE
+#include "preload/foreign.h"
 #include "preload/real.h"
 #include "preload/tls.h"
 #include "preload/told.h"
 
-#define CALLERS 32u
-
-/* Which function the code at an address means: two versions of a TLS library may live in one process. */
-struct callers {
-    struct {
-        _Atomic uintptr_t caller; /* 0: free; 1: being filled */
-        _Atomic uintptr_t function;
-    } at[CALLERS];
-};
-
-static uintptr_t look_up(struct callers *callers, const char *name, uintptr_t caller, const void *ours)
-{
-    uintptr_t function = (uintptr_t)real_foreign(name, (const void *)caller, ours);
-    for (size_t i = 0; i < CALLERS && function; i++) {
-        uintptr_t free_place = 0;
-        if (!atomic_compare_exchange_strong_explicit(&callers->at[i].caller, &free_place, 1, memory_order_relaxed,
-                                                     memory_order_relaxed))
-            continue;
-        atomic_store_explicit(&callers->at[i].function, function, memory_order_relaxed);
-        atomic_store_explicit(&callers->at[i].caller, caller, memory_order_release);
-        break;
-    }
-    return function; /* with all places taken it is looked up each time */
-}
-
-static inline uintptr_t function_for(struct callers *callers, const char *name, const void *return_address,
-                                     const void *ours)
-{
-    uintptr_t caller = (uintptr_t)return_address;
-    for (size_t i = 0; i < CALLERS; i++) {
-        uintptr_t known = atomic_load_explicit(&callers->at[i].caller, memory_order_acquire);
-        if (known == caller)
-            return atomic_load_explicit(&callers->at[i].function, memory_order_relaxed);
-        if (known == 0)
-            break;
-    }
-    return look_up(callers, name, caller, ours);
-}
-
 /* The real function `meant`, for whoever called the wrapper. */
 #define FIND(name)                                                                                                     \
-    static struct callers callers;                                                                                     \
-    typeof(&wrap_##name) meant =                                                                                       \
-        (typeof(&wrap_##name))function_for(&callers, #name, __builtin_return_address(0), (const void *)wrap_##name)
+    static struct foreign_callers callers;                                                                             \
+    typeof(&wrap_##name) meant = (typeof(&wrap_##name))foreign_function(                                               \
+        &callers, #name, __builtin_return_address(0), (const void *)wrap_##name)
 
 static void read_done(const struct tls_thread *outer, const void *buffer, size_t got)
 {
