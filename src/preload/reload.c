@@ -29,15 +29,22 @@ void reload_take(uint32_t number)
     struct station *station = lineage_is_borrowed() ? NULL : guest_station(SCOPE_HOST);
     size_t size;
     if (station && takes_it(station, number)) {
-        void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size);
+        bool again;
+        void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size, &again);
         const char *why;
         const struct policy *policy = bytes ? policy_unfold(bytes, size, guest_policy()->identity, &why) : NULL;
         if (policy)
             guest_take_policy(policy);
         else if (bytes)
             handover_free(bytes, size);
-        /* Seen also where it was no good: it does not become better by being read again and again. */
-        atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
+        /*
+         * Seen also where it was no good: it does not become better by being read again and again. What could not be
+         * read for want of a descriptor is left to the next call.
+         */
+        if (again)
+            atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
+        else
+            atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
     }
     errno = keep;
 }

@@ -123,16 +123,18 @@ static bool is_ours_alone(const struct stat *status)
     return S_ISREG(status->st_mode) && status->st_uid == geteuid() && (status->st_mode & 022) == 0;
 }
 
-/* Fills the memory; false if the file ends before. */
-static bool read_whole(int fd, char *bytes, size_t size)
+/* Fills the memory; false if the file ends before, which is not to be mended, or can't be read. */
+static bool read_whole(int fd, char *bytes, size_t size, bool *again)
 {
     while (size > 0) {
         ssize_t length;
         do
             length = read(fd, bytes, size);
         while (length < 0 && errno == EINTR);
-        if (length <= 0)
+        if (length <= 0) {
+            *again = length < 0;
             return false;
+        }
         bytes += length;
         size -= (size_t)length;
     }
@@ -140,32 +142,36 @@ static bool read_whole(int fd, char *bytes, size_t size)
 }
 
 /* The file's contents in memory of their own. */
-static void *read_file(const char *path, size_t most, size_t *size)
+static void *read_file(const char *path, size_t most, size_t *size, bool *again)
 {
     struct stat status;
     void *bytes = MAP_FAILED;
     int fd = folder_openat(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd < 0)
+    if (fd < 0) {
+        *again = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
         return NULL;
+    }
     if (fstat(fd, &status) == 0 && is_ours_alone(&status) && status.st_size > 0 && (uint64_t)status.st_size <= most) {
         *size = (size_t)status.st_size;
         bytes = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *again = bytes == MAP_FAILED;
     }
-    bool whole = bytes != MAP_FAILED && read_whole(fd, bytes, *size);
+    bool whole = bytes != MAP_FAILED && read_whole(fd, bytes, *size, again);
     close(fd);
     if (bytes != MAP_FAILED && !whole)
         munmap(bytes, *size);
     return whole ? bytes : NULL;
 }
 
-void *handover_read(const struct segment *segment, size_t most, size_t *size)
+void *handover_read(const struct segment *segment, size_t most, size_t *size, bool *again)
 {
     char path[PATH_MAX], *name;
     struct undisturbed before;
+    *again = false;
     if (!path_of(segment, path, &name))
         return NULL;
     undisturbed_begin(&before);
-    void *bytes = read_file(path, most, size);
+    void *bytes = read_file(path, most, size, again);
     undisturbed_end(&before);
     return bytes;
 }

@@ -33,9 +33,10 @@ bool handover_was_since(const struct segment *segment, uint64_t real_ns);
 
 /*
  * The file's contents, copied into memory of its own (page-aligned, writable), `*size` bytes; NULL: there is none, it
- * is larger than `most`, or it is not this user's alone. handover_free gives the memory back.
+ * is larger than `most`, or it is not this user's alone. Then `*again` says whether another try may find it: no
+ * descriptor or no memory was left just now. handover_free gives the memory back.
  */
-void *handover_read(const struct segment *segment, size_t most, size_t *size);
+void *handover_read(const struct segment *segment, size_t most, size_t *size, bool *again);
 void handover_free(void *bytes, size_t size);
 
 #endif

@@ -526,6 +526,17 @@ class Reload(Control):
         circuit = self.circuit()
         self.assertEqual((circuit["counters"]["succeeded"], circuit["counters"]["refused"]), (2402, 0))
 
+    def test_a_process_without_a_descriptor_left_takes_it_later(self):
+        self.start(Server())
+        self.guard(self.server)
+        client = self.client()
+        self.edit(failure_threshold=9)
+        self.does("reload")
+        self.assertEqual(client.ask(do="hold", port=self.server.port, starving=True), "connected")
+        self.assertFalse(self.processes()[client.pid]["current"])
+        self.assertEqual(self.call(client), "answered")
+        self.assertTrue(self.processes()[client.pid]["current"])
+
     def test_what_was_spoiled_on_the_way_is_not_taken(self):
         self.start(Server())
         self.guard(self.server)

@@ -38,7 +38,9 @@ static void hand_over(struct state *place, const char *text)
 static void assert_reads(const struct state *place, const char *expected)
 {
     size_t size = 0;
-    char *bytes = handover_read(&place->segment, MOST, &size);
+    bool again;
+    char *bytes = handover_read(&place->segment, MOST, &size, &again);
+    assert_false(again); /* what is no good stays so */
     if (expected == NULL) {
         assert_null(bytes);
         return;
@@ -127,11 +129,12 @@ static void one_that_is_empty_or_too_large_is_not_read(void **state)
 {
     struct state *place = *state;
     size_t size;
+    bool again;
     hand_over(place, "");
     assert_reads(place, NULL);
     hand_over(place, "0123456789");
-    assert_null(handover_read(&place->segment, 9, &size));
-    void *bytes = handover_read(&place->segment, 10, &size);
+    assert_null(handover_read(&place->segment, 9, &size, &again));
+    void *bytes = handover_read(&place->segment, 10, &size, &again);
     assert_non_null(bytes);
     handover_free(bytes, size);
 }
@@ -141,8 +144,9 @@ static void a_file_that_is_cut_short_later_harms_nobody(void **state)
 {
     struct state *place = *state;
     size_t size;
+    bool again;
     hand_over(place, "first");
-    char *bytes = handover_read(&place->segment, MOST, &size);
+    char *bytes = handover_read(&place->segment, MOST, &size, &again);
     assert_int_equal(truncate(file_of(place), 0), 0);
     assert_memory_equal(bytes, "first", size);
     handover_free(bytes, size);
@@ -173,20 +177,46 @@ static void a_private_segment_has_no_file(void **state)
     struct segment segment;
     struct segment_error error;
     size_t size;
+    bool again;
     (void)state;
     assert_true(segment_private(&segment, "x"));
-    assert_null(handover_read(&segment, MOST, &size));
+    assert_null(handover_read(&segment, MOST, &size, &again));
     assert_false(handover_write(&segment, "x", 1, &error));
     segment_detach(&segment);
+}
+
+/* The process's limit of descriptors, so that none is left. */
+static struct rlimit starve(void)
+{
+    struct rlimit limit, none;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    return limit;
+}
+
+static void without_a_descriptor_left_it_may_be_read_again(void **state)
+{
+    struct state *place = *state;
+    size_t size;
+    bool again = false;
+    hand_over(place, "first");
+    struct rlimit limit = starve();
+    void *bytes = handover_read(&place->segment, MOST, &size, &again);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    assert_null(bytes);
+    assert_true(again);
+    assert_reads(place, "first");
 }
 
 static void no_descriptor_stays_open(void **state)
 {
     struct state *place = *state;
+    bool again;
     unsigned int before = open_descriptors();
     hand_over(place, "first");
     assert_reads(place, "first");
-    assert_null(handover_read(&place->segment, 2, &(size_t){0}));
+    assert_null(handover_read(&place->segment, 2, &(size_t){0}, &again));
     assert_int_equal(open_descriptors(), before);
 }
 
@@ -220,7 +250,8 @@ static void a_reader_finds_one_whole_file_while_it_is_replaced(void **state)
     assert_int_equal(pthread_create(&writer, NULL, write_again_and_again, place), 0);
     while (!atomic_load(&stops)) {
         size_t size;
-        char *bytes = handover_read(&place->segment, MOST, &size);
+        bool again;
+        char *bytes = handover_read(&place->segment, MOST, &size, &again);
         assert_non_null(bytes);
         assert_true(size == 3 || size >= LENGTH);
         for (size_t i = 1; i < size; i++)
@@ -249,10 +280,11 @@ static void a_writer_that_is_killed_leaves_a_whole_file(void **state)
     hand_over(place, "zzz");
     for (unsigned int i = 0; i < 30; i++) {
         size_t size;
+        bool again;
         pid_t child = child_start(write_for_ever, place);
         usleep(1000 + i * 300); /* any instant will do */
         child_kill(child);
-        char *bytes = handover_read(&place->segment, MOST, &size);
+        char *bytes = handover_read(&place->segment, MOST, &size, &again);
         assert_non_null(bytes);
         assert_true(size == 3 || size == 50000);
         for (size_t at = 1; at < size; at++)
@@ -301,6 +333,7 @@ int main(void)
         STATE_TEST(a_file_that_is_cut_short_later_harms_nobody),
         STATE_TEST(a_full_disk_leaves_the_former_one),
         cmocka_unit_test(a_private_segment_has_no_file),
+        STATE_TEST(without_a_descriptor_left_it_may_be_read_again),
         STATE_TEST(no_descriptor_stays_open),
         STATE_TEST(a_reader_finds_one_whole_file_while_it_is_replaced),
         STATE_TEST(a_writer_that_is_killed_leaves_a_whole_file),

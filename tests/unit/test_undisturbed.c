@@ -92,8 +92,9 @@ static void ask_for_parent(struct state *place)
 static void read_handover(struct state *place)
 {
     size_t size;
+    bool again;
     /* Memory may be lost by a jump behind the call, as by any jump; descriptors may not. */
-    void *bytes = handover_read(&place->segment, 65536, &size);
+    void *bytes = handover_read(&place->segment, 65536, &size, &again);
     if (bytes != NULL)
         handover_free(bytes, size);
 }

@@ -3,12 +3,13 @@
 {"do": "call"} connects, asks over HTTP and closes; {"do": "hold"} connects and keeps; {"do": "drop"} closes all that
 are kept; {"do": "ask"} makes a request on each that is kept; {"do": "fork"} lets a child make the call; {"do":
 "threads"} makes calls in threads until "count" were made in each. All but drop and ask take "port" (127.0.0.1), or
-"host" and "port", and "blocking": false.
+"host" and "port", and "blocking": false; with "starving": true the process has no descriptor left while it connects.
 """
 import collections
 import errno
 import json
 import os
+import resource
 import select
 import socket
 import sys
@@ -17,12 +18,19 @@ import threading
 held = []
 
 
-def connect(port, host="127.0.0.1", blocking=True):
+def connect(port, host="127.0.0.1", blocking=True, starving=False):
     """Returns the connected socket, or the errno."""
-    family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    sock = socket.socket(family, kind, proto)
+    if starving:  # no name is looked up either: that would need one
+        sock, address = socket.socket(), (host, port)
+    else:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, proto)
     sock.setblocking(blocking)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if starving:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     code = sock.connect_ex(address)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     if code == errno.EINPROGRESS:
         select.select([], [sock], [], 10)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
