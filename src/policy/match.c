@@ -101,3 +101,12 @@ bool policy_wants_name(const struct policy *policy, const char *name)
     }
     return false;
 }
+
+const struct target *policy_target_named(const struct policy *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        if (strcmp(policy->targets[i].name, name) == 0)
+            return &policy->targets[i];
+    }
+    return NULL;
+}

@@ -170,6 +170,9 @@ size_t policy_destination(const struct policy_match *match, const struct endpoin
  */
 bool policy_wants_name(const struct policy *policy, const char *name);
 
+/* The target of that name, or NULL. Async-signal-safe. */
+const struct target *policy_target_named(const struct policy *policy, const char *name);
+
 /*
  * Takes an address for a host that fallbacks name (any case; the address's port is ignored). The first of each family
  * counts. For who starts a program, before the policy is used.

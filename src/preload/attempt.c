@@ -28,6 +28,7 @@
 
 /* Where an attempt goes: the target that takes it and its circuit. */
 struct destination {
+    const struct policy *policy;
     struct endpoint endpoint;
     struct policy_match match;
     char text[DESTINATION_MAX];
@@ -42,7 +43,7 @@ static bool find_destination(const struct sockaddr *address, socklen_t length, s
     size_t count = 0;
     if (!endpoint_from_sockaddr(&destination->endpoint, address, length))
         return false;
-    const struct policy *policy = guest_policy();
+    const struct policy *policy = destination->policy = guest_policy();
     if (policy->has_host_patterns && destination->endpoint.family != ENDPOINT_UNIX)
         count = names_of(&destination->endpoint, names, NAMES_TRIED);
     for (size_t i = 0; i < count; i++)
@@ -81,8 +82,10 @@ static bool track(int fd, const struct destination *destination, struct station 
     connection->call = call;
     connection->circuit = circuit;
     connection->raced_since = siblings_now();
+    connection->forks = lineage_forks();
     connection->station = station;
     connection->target = destination->match.target;
+    connection->policy = destination->policy;
     connection->cookie = socket_cookie(fd);
     connection->address_key = endpoint_hash(&destination->endpoint);
     connection->sibling_count = destination->sibling_count;
@@ -92,6 +95,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (destination->endpoint.family == ENDPOINT_UNIX)
         connection_mark(connection, CONNECTION_UNIX);
     ticket->entry = descriptor_of_connection(number, atomic_load_explicit(&connection->serial, memory_order_relaxed));
+    pool_publish(connection);
     if (descriptor_set(fd, ticket->entry, &former)) {
         life_release(former, fd);
         limit_connect(connection, fd, &ticket->limit);
@@ -310,11 +314,11 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
         return true;
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *connection = pool_at(i);
-        if (!connection || connection->call != call || connection->epoch != lineage_epoch() ||
-            !atomic_load_explicit(&connection->aliases, memory_order_relaxed))
+        if (!connection || !pool_is_live(connection) || connection->call != call ||
+            connection->epoch != lineage_epoch())
             continue;
         int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-        if (connection->cookie && socket_cookie(fd) != connection->cookie)
+        if (!life_is_same_socket(connection, fd))
             return true;
         enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
         if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)

@@ -23,7 +23,7 @@ void connection_shutting(int fd, int how)
         atomic_store_explicit(&connection->shut_write_ns, clock_real_ns(), memory_order_relaxed);
         /* While the attempt is pending there is nothing to half-close: the program gives up. */
         if (life_phase(connection) == PHASE_CONNECTING)
-            life_judge_end(connection, fd, true);
+            life_judge_end(connection, fd, LIFE_SHUTS);
         return;
     }
     life_judge_end(connection, fd, true);
@@ -54,7 +54,7 @@ void life_release(descriptor entry, int fd)
         return;
     }
     if (life_of(entry)) /* in a fork's child the call is the parent's */
-        life_judge_end(connection, fd, true);
+        life_judge_end(connection, fd, LIFE_CLOSES);
     life_forget(connection);
     pool_give(descriptor_connection(entry) - 1);
 }
@@ -62,7 +62,9 @@ void life_release(descriptor entry, int fd)
 void connection_closing(int fd)
 {
     descriptor entry = descriptor_get(fd);
-    if (!entry || (descriptor_connection(entry) && lineage_is_borrowed()))
+    /* What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. */
+    bool is_hint = entry == DESCRIPTOR_STREAM || entry == DESCRIPTOR_OTHER;
+    if (!entry || (!is_hint && lineage_is_borrowed()))
         return;
     life_release(descriptor_take(fd), fd);
 }
@@ -118,7 +120,7 @@ void connection_exit(int status)
         /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer.
          */
         bool gave_up = status != 0 || life_phase(connection) == PHASE_CONNECTING;
-        life_judge_end(connection, fd, gave_up);
+        life_judge_end(connection, fd, gave_up ? LIFE_CLOSES : LIFE_EXITS);
         life_forget(connection);
     }
     held_resolve_all();

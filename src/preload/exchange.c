@@ -7,6 +7,7 @@
 
 #include "preload/life.h"
 #include "preload/lineage.h"
+#include "preload/reload.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/socket_state.h"
@@ -44,7 +45,8 @@ static bool is_from_peer(int error)
  * none. */
 static bool may_begin(const struct connection *connection, uint32_t flags)
 {
-    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER;
+    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
+                           (uint32_t)CONNECTION_RELEASED;
     if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE ||
         connection->target->rules.connect_is_success) /* one-way: the connection was all there is to judge */
         return false;
@@ -54,7 +56,8 @@ static bool may_begin(const struct connection *connection, uint32_t flags)
     return true;
 }
 
-/* The marks of a call's end; without them a call is in flight, or was charged as overdue and its end is still to come. */
+/* The marks of a call's end; without them a call is in flight, or was charged as overdue and its end is still to come.
+ */
 #define ENDS ((uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED)
 
 /* Of several threads that send at once, one takes the last call's end away, and begins the next call. */
@@ -83,11 +86,42 @@ static void break_off(int fd)
     real.shutdown(fd, SHUT_RD);
 }
 
+/* After a reload the connection goes on under the target of that name in the present policy, if there is one. */
+static void follow_policy(struct connection *connection)
+{
+    reload_look();
+    const struct policy *policy = guest_policy();
+    if (connection->policy == policy)
+        return;
+    const struct target *target = policy_target_named(policy, connection->target->name);
+    if (target && target->mode != MODE_OFF && target->scope == connection->target->scope)
+        connection->target = target;
+    else
+        connection_mark(connection, CONNECTION_RELEASED);
+    connection->policy = policy;
+}
+
+/* The request was refused, unless the number has come to mean another socket since (its close was missed). */
+static int refuse_request(struct connection *connection, int fd, uint32_t ends)
+{
+    if (!life_is_same_socket(connection, fd)) {
+        connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
+        return 0;
+    }
+    atomic_fetch_or_explicit(&connection->flags, ends | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
+    break_off(fd);
+    return ECONNRESET;
+}
+
 static int begin_call(struct connection *connection, int fd)
 {
     uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
     if (flags & (uint32_t)CONNECTION_BROKEN)
-        return ECONNRESET;
+        return refuse_request(connection, fd, 0);
+    if (!(flags & ENDS))
+        return 0;
+    follow_policy(connection);
+    flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
     if (!(flags & ENDS) || !may_begin(connection, flags) || life_phase(connection) != PHASE_ANSWERED ||
         !take_end(connection, flags))
         return 0;
@@ -100,11 +134,8 @@ static int begin_call(struct connection *connection, int fd)
     uint64_t real_ns = clock_real_ns();
     enum admission admission =
         guard_begin(&connection->station->guard, &attempt, connection->call, clock_circuit_at(real_ns));
-    if (admission_refuses(admission)) {
-        atomic_fetch_or_explicit(&connection->flags, (flags & ENDS) | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
-        break_off(fd);
-        return ECONNRESET;
-    }
+    if (admission_refuses(admission))
+        return refuse_request(connection, fd, flags & ENDS);
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -130,21 +161,23 @@ static bool begins_http2(const void *bytes, size_t count)
 }
 
 /* What the bytes on the wire say of the protocol. */
-static void look_at_sent(struct connection *connection, const struct iovec *first, enum tls_doing doing)
+static void look_at_sent(struct connection *connection, const struct iovec *first, size_t sent, enum tls_doing doing)
 {
     bool begins = !connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED);
     if (!first || !first->iov_base)
         return;
-    if (begins && begins_http2(first->iov_base, first->iov_len))
+    size_t count =
+        first->iov_len < sent ? first->iov_len : sent; /* what the kernel has not taken may not be readable */
+    if (begins && begins_http2(first->iov_base, count))
         connection_mark(connection, CONNECTION_STREAM);
-    if (begins && tls_is_record(first->iov_base, first->iov_len, true))
+    if (begins && tls_is_record(first->iov_base, count, true))
         connection_mark(connection, CONNECTION_TLS);
     /* From within a TLS library, perhaps after STARTTLS. */
-    if (doing != TLS_NOTHING && tls_is_record(first->iov_base, first->iov_len, false)) {
+    if (doing != TLS_NOTHING && tls_is_record(first->iov_base, count, false)) {
         connection_mark(connection, CONNECTION_TLS);
         connection_mark(connection, CONNECTION_TLS_SEEN);
     }
-    if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, first->iov_len))
+    if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, count))
         connection_mark(connection, CONNECTION_REJECTED);
 }
 
@@ -156,7 +189,8 @@ void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *li
         rehearsal_receiving(connection, fd, flags);
     if (connection && connection->target->enforce_timeouts && connection->target->response_timeout_ns &&
         !(flags & MSG_DONTWAIT) && life_phase(connection) != PHASE_ANSWERED)
-        limit_set(limit, fd, SO_RCVTIMEO, connection->target->response_timeout_ns);
+        if (life_is_same_socket(connection, fd))
+            limit_set(limit, fd, SO_RCVTIMEO, connection->target->response_timeout_ns);
 }
 
 int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error)
@@ -172,7 +206,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     if (!connection)
         return;
     if (result > 0)
-        look_at_sent(connection, first, doing);
+        look_at_sent(connection, first, (size_t)result, doing);
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED)
         return;
@@ -193,7 +227,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         life_connected(connection);
     }
     if (atomic_load_explicit(&connection->just_begun, memory_order_relaxed))
-        atomic_store_explicit(&connection->just_begun, false, memory_order_relaxed); /* this send began it: all is told */
+        atomic_store_explicit(&connection->just_begun, false,
+                              memory_order_relaxed); /* this send began it: all is told */
     else
         life_requested(connection);
 }

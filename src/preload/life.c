@@ -179,8 +179,7 @@ void life_came_late(struct connection *connection, enum seen seen, int error)
         life_settle(connection, seen, error, false);
 }
 
-/* Some closes are missed (by a raw system call, by another thread): is the number still that socket? */
-static bool is_same_socket(const struct connection *connection, int fd)
+bool life_is_same_socket(const struct connection *connection, int fd)
 {
     return connection->cookie == 0 || socket_cookie(fd) == connection->cookie;
 }
@@ -188,7 +187,7 @@ static bool is_same_socket(const struct connection *connection, int fd)
 void life_ended(struct connection *connection, int fd, enum seen seen, int error)
 {
     if (seen != SEEN_BYTES) {
-        if (!is_same_socket(connection, fd))
+        if (!life_is_same_socket(connection, fd))
             return;
         if (settle_broken_answer(connection))
             return;
@@ -207,25 +206,25 @@ static void look_for_winners(const struct connection *loser)
 {
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *other = pool_at(i);
-        if (!other || other == loser || other->epoch != loser->epoch || other->circuit != loser->circuit ||
-            other->address_key == loser->address_key || !atomic_load_explicit(&other->aliases, memory_order_relaxed) ||
+        if (!other || other == loser || !pool_is_live(other) || other->epoch != loser->epoch ||
+            other->circuit != loser->circuit || other->address_key == loser->address_key ||
             life_phase(other) != PHASE_CONNECTING)
             continue;
         int fd = atomic_load_explicit(&other->fd, memory_order_relaxed);
-        if (is_same_socket(other, fd) &&
+        if (life_is_same_socket(other, fd) &&
             socket_state(fd, connection_has(other, CONNECTION_UNIX)).stage == SOCKET_CONNECTED)
             life_connected(other);
     }
 }
 
-void life_judge_end(struct connection *connection, int fd, bool gave_up)
+void life_judge_end(struct connection *connection, int fd, enum life_end end)
 {
     bool is_unix = connection_has(connection, CONNECTION_UNIX);
     if (life_phase(connection) == PHASE_ANSWERED) {
         life_came_late(connection, SEEN_GAVE_UP, 0);
         return;
     }
-    if (!is_same_socket(connection, fd) || settle_broken_answer(connection))
+    if (!life_is_same_socket(connection, fd) || settle_broken_answer(connection))
         return;
     struct socket_state state = socket_state(fd, is_unix);
     enum seen seen = SEEN_GAVE_UP;
@@ -248,7 +247,11 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
     if (unread || (state.data_in && data_is_answer(connection))) {
         seen = SEEN_BYTES;
     } else if (state.stage == SOCKET_DEAD) {
-        error = is_unix ? state.error : socket_take_error(fd);
+        /* The error is the program's, and a child's that shares the socket: it is taken only where nobody can read it.
+         */
+        if (end == LIFE_SHUTS || connection->forks != lineage_forks())
+            return;
+        error = socket_take_error(fd);
         if (error)
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)
@@ -262,7 +265,7 @@ void life_judge_end(struct connection *connection, int fd, bool gave_up)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
-        if (!gave_up)
+        if (end == LIFE_EXITS)
             return;
         if (state.stage == SOCKET_UNKNOWN && phase == PHASE_CONNECTING)
             return; /* the kernel says nothing of this protocol */

@@ -46,7 +46,16 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
 
 /* The program ends its interest in the connection while the descriptor is still open: judges the call by the kernel's
  * word. */
-void life_judge_end(struct connection *connection, int fd, bool gave_up);
+enum life_end {
+    LIFE_CLOSES, /* its last descriptor is about to be closed, or the program ends */
+    LIFE_SHUTS,  /* the program shuts it, and can still read its error */
+    LIFE_EXITS,  /* the program ends well: a wait for an answer is not given up */
+};
+void life_judge_end(struct connection *connection, int fd, enum life_end end);
+
+/* Some closes are missed (by a raw system call, by another thread): is the number still that socket? One system call.
+ */
+bool life_is_same_socket(const struct connection *connection, int fd);
 
 /* An entry that was taken out of the table: one alias less; with the last one the call ends, while the descriptor is
  * still open. */

@@ -18,7 +18,8 @@ struct wiped {
 };
 
 static struct wiped *wiped;         /* NULL: this kernel can't wipe, or we have not started */
-static struct wiped fallback;       /* then pthread_atfork's child handler clears this one */
+static struct wiped fallback;       /* before Linux 4.14 */
+static _Atomic uint32_t forks;      /* of this process */
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
 /* The first look after a fork: gives this memory its own epoch. Threads may race; one of them wins, all see its epoch.
@@ -38,9 +39,21 @@ static uint32_t new_epoch(struct wiped *page)
     return epoch;
 }
 
-static void forget_epoch(void)
+/*
+ * In a fork's child, before the program's own code runs there: the child knows itself. Otherwise a vfork of the child's
+ * could be the first to look, and take its own pid for the child's. A vfork does not run this, which is what we want; a
+ * raw clone neither: then the wiped page tells.
+ */
+static void begin_child(void)
 {
-    atomic_store_explicit(&fallback.epoch, 0, memory_order_relaxed);
+    struct wiped *page = wiped ? wiped : &fallback;
+    atomic_store_explicit(&page->epoch, 0, memory_order_relaxed);
+    new_epoch(page);
+}
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 }
 
 void lineage_start(void)
@@ -53,8 +66,7 @@ void lineage_start(void)
         else
             munmap(page, (size_t)size);
     }
-    if (!wiped)
-        pthread_atfork(NULL, NULL, forget_epoch); /* before Linux 4.14; vfork does not run it, which is what we want */
+    pthread_atfork(NULL, count_fork, begin_child);
     lineage_epoch();
 }
 
@@ -75,4 +87,9 @@ uint32_t lineage_pid(void)
 {
     struct wiped *page = wiped ? wiped : &fallback;
     return atomic_load_explicit(&page->pid, memory_order_relaxed);
+}
+
+uint32_t lineage_forks(void)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed);
 }

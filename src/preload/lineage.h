@@ -22,6 +22,9 @@ uint32_t lineage_epoch(void);
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */
 bool lineage_is_borrowed(void);
 
+/* How often this process has forked: a socket that is older than its last fork may be shared with a child. */
+uint32_t lineage_forks(void);
+
 /* The process's id as it was found at start or after the fork; no system call. */
 uint32_t lineage_pid(void);
 

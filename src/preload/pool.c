@@ -82,8 +82,18 @@ uint32_t pool_take(void)
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->just_begun, false, memory_order_relaxed);
     connection->http = (struct http_reader){0};
-    atomic_store_explicit(&connection->aliases, 1, memory_order_relaxed);
     return number;
+}
+
+void pool_publish(struct connection *connection)
+{
+    /* Release: whoever sees the alias sees the record filled. */
+    atomic_store_explicit(&connection->aliases, 1, memory_order_release);
+}
+
+bool pool_is_live(const struct connection *connection)
+{
+    return atomic_load_explicit(&connection->aliases, memory_order_acquire) != 0;
 }
 
 void pool_give(uint32_t number)

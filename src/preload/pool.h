@@ -32,12 +32,14 @@ enum connection_flag {
     CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_OVER = 1u << 14,     /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_BROKEN = 1u << 18,   /* a request on it was refused: nothing is sent on it any more */
-    CONNECTION_REJECTED = 1u << 19,  /* the program itself broke the TLS handshake off (a certificate it does not trust) */
-    CONNECTION_LIMITED = 1u << 13,  /* its attempt has a limit of ours, which the connection must not have */
-    CONNECTION_FAULTY = 1u << 15,   /* in rehearsal: it has a fault */
-    CONNECTION_PLAYED = 1u << 16,   /* what comes after the connection was played */
-    CONNECTION_DELAYED = 1u << 17,  /* its attempt has not begun yet */
-    CONNECTION_STREAM = 1u << 12,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_RELEASED = 1u << 20, /* the present policy does not guard it: what is sent on it is no call */
+    CONNECTION_REJECTED =
+        1u << 19, /* the program itself broke the TLS handshake off (a certificate it does not trust) */
+    CONNECTION_LIMITED = 1u << 13, /* its attempt has a limit of ours, which the connection must not have */
+    CONNECTION_FAULTY = 1u << 15,  /* in rehearsal: it has a fault */
+    CONNECTION_PLAYED = 1u << 16,  /* what comes after the connection was played */
+    CONNECTION_DELAYED = 1u << 17, /* its attempt has not begun yet */
+    CONNECTION_STREAM = 1u << 12,  /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
 
 #define FAULT_KIND_MASK 0xffu
@@ -55,20 +57,28 @@ struct connection {
     _Atomic int fd;       /* one of its descriptors */
     struct station *station;
     const struct target *target;
-    uint64_t cookie; /* of its socket (SO_COOKIE) */
+    const struct policy *policy; /* the target's */
+    uint32_t forks;              /* lineage_forks() when the attempt began */
+    uint64_t cookie;             /* of its socket (SO_COOKIE) */
     uint64_t address_key;
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
     size_t sibling_count;                 /* 0: it has no name */
-    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
-    _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
-    _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
-    _Atomic bool just_begun;           /* the call was begun by a send that has not returned yet */
-    struct http_reader http;           /* how far the answer is read */
-    _Atomic uint32_t fault;            /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
+    _Atomic uint64_t waiting_since_ns;    /* real clock: since the attempt, the connection, or its last request */
+    _Atomic uint64_t waited_before_ns;    /* real clock: since when it had waited when it spoke again; 0: it did not */
+    _Atomic uint64_t shut_write_ns;       /* real clock; 0: not shut */
+    _Atomic bool just_begun;              /* the call was begun by a send that has not returned yet */
+    struct http_reader http;              /* how far the answer is read */
+    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
 };
 
-/* Takes a free record, with one alias, or CONNECTION_NONE. Maps memory now and then. */
+/*
+ * Takes a free record, or CONNECTION_NONE. Maps memory now and then. It has no alias yet: others leave it alone until
+ * it is filled and pool_publish has given it its first.
+ */
 uint32_t pool_take(void);
+void pool_publish(struct connection *connection);
+/* Whether the record is filled and stands for a descriptor. */
+bool pool_is_live(const struct connection *connection);
 void pool_give(uint32_t number);
 /* NULL if the number is out of range. */
 struct connection *pool_at(uint32_t number);

@@ -8,10 +8,12 @@
 #include <fcntl.h>
 #include <linux/tcp.h> /* the kernel's struct tcp_info, longer than libc's: tcpi_bytes_sent, tcpi_data_segs_in */
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "preload/real.h"
 #include "segment/clock.h"
@@ -63,22 +65,25 @@ static struct socket_state tcp_state(int fd)
     return state;
 }
 
-/* A UNIX stream is connected as soon as connect returns; a peek tells data, end of stream or neither. */
+/*
+ * A UNIX stream is connected as soon as connect returns. A peek would tell the rest at once, but takes a waiting error
+ * from the program: so its unread bytes are counted, and poll tells of an end or an error.
+ */
 static struct socket_state unix_state(int fd)
 {
     struct socket_state state = {.stage = SOCKET_CONNECTED};
-    char byte;
-    ssize_t got = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got > 0)
-        state.data_in = true;
-    else if (got == 0)
-        state.stage = SOCKET_PEER_DONE;
-    else if (errno == ENOTCONN || errno == EINVAL)
+    struct sockaddr_un peer;
+    socklen_t length = sizeof peer;
+    struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+    state.data_in = socket_has_unread(fd);
+    if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0)
         state.stage = SOCKET_PENDING; /* connect still waits for room in the listener's queue */
-    else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    else if (poll(&look, 1, 0) < 0)
+        state.stage = SOCKET_UNKNOWN;
+    else if (look.revents & POLLERR)
         state.stage = SOCKET_DEAD;
-        state.error = errno;
-    }
+    else if (look.revents & (POLLHUP | POLLRDHUP))
+        state.stage = SOCKET_PEER_DONE;
     return state;
 }
 

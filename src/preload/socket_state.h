@@ -24,10 +24,9 @@ struct socket_state {
     bool data_out;     /* this side has sent data at some time */
     uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in
                           ms steps */
-    int error;         /* of a dead UNIX socket: looking at one takes its error, so it is told here */
 };
 
-/* Asks TCP_INFO; a UNIX socket is asked with a peek. One system call (UNIX: one to two). */
+/* Asks TCP_INFO: one system call. A UNIX socket is asked in three. Takes nothing from the program. */
 struct socket_state socket_state(int fd, bool is_unix);
 
 /* The error that waits in the socket, and takes it: only right before the real close. 0: none. */

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "preload/guest.h"
+#include "preload/memory.h"
 #include "preload/real.h"
 #include "preload/told.h"
 
@@ -63,19 +64,20 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
     return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
 }
 
-static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags)
+static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags, const struct message_address *address)
 {
-    ssize_t sent = ATTEMPT(ssize_t, fd, message->msg_name, message->msg_namelen, true,
+    ssize_t sent = ATTEMPT(ssize_t, fd, (const struct sockaddr *)&address->at, address->length, true,
                            send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
+    struct message_address address;
     descriptor entry;
     ssize_t instead;
-    if (UNLIKELY((flags & MSG_FASTOPEN) && message && message->msg_name))
-        return sendmsg_fast(fd, message, flags);
+    if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
+        return sendmsg_fast(fd, message, flags, &address);
     if (!GUARDED(fd, entry))
         return real.sendmsg(fd, message, flags);
     if (kept_from_sending_message(entry, fd, message, &instead))

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "preload/guest.h"
+#include "preload/memory.h"
 #include "preload/real.h"
 #include "preload/told.h"
 
@@ -149,10 +150,11 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     case SYS_sendmsg: {
         const struct msghdr *message = (const struct msghdr *)b;
         ssize_t instead;
-        if (!(c & MSG_FASTOPEN) || !message || !message->msg_name)
+        struct message_address address;
+        if (!memory_message_connects(message, (int)c, &address))
             return kept_from_sending_message(entry, fd, message, &instead) ? instead
                                                                            : told_sent(entry, fd, REAL(), NULL);
-        long result = ATTEMPT(long, fd, message->msg_name, message->msg_namelen, true,
+        long result = ATTEMPT(long, fd, (const struct sockaddr *)&address.at, address.length, true,
                               send_diverted(fd, message->msg_iov, message->msg_iovlen), REAL());
         return told_sent(descriptor_get(fd), fd, result, result > 0 ? message->msg_iov : NULL);
     }

@@ -344,6 +344,41 @@ static void number_used_again_unseen_charges_nothing(void **state)
     server_stop(&other);
 }
 
+static void number_used_again_unseen_is_not_refused_when_the_circuit_opens(void **state)
+{
+    struct server server, other;
+    char byte;
+    (void)state;
+    server_start(&server, "127.0.0.4", SERVER_LISTENS);
+    server_start(&other, "127.0.0.9", SERVER_LISTENS);
+    /* A kept connection, whose close is missed. */
+    int fd = caller_connect(&server, 0);
+    int peer = server_accept(&server);
+    CHECK(send(fd, "request", 7, 0) == 7);
+    answer(peer);
+    assert_int_equal(recv(fd, &byte, 1, 0), 1);
+    CHECK(bare.close(fd) == 0);
+    bare.close(peer);
+    /* Another socket stands there now; then the circuit opens. */
+    assert_int_equal(bare.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd);
+    assert_int_equal(bare.connect(fd, AT(&other)), 0);
+    peer = server_accept(&other);
+    int failing = caller_connect(&server, 0);
+    CHECK(send(failing, "request", 7, 0) == 7);
+    server_reset(server_accept(&server));
+    assert_int_equal(recv(failing, &byte, 1, 0), -1);
+    close(failing);
+
+    assert_int_equal(send(fd, "r", 1, MSG_NOSIGNAL), 1);
+    assert_int_equal(bare.recv(peer, &byte, 1, 0), 1);
+    answer(peer);
+    assert_int_equal(recv(fd, &byte, 1, 0), 1);
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+    server_stop(&other);
+}
+
 static void number_used_again_by_a_file_charges_nothing(void **state)
 {
     struct server server;
@@ -396,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(high_numbers_are_guarded_as_low_ones),
         cmocka_unit_test(number_used_again_by_socket_charges_nothing),
         cmocka_unit_test(number_used_again_unseen_charges_nothing),
+        cmocka_unit_test(number_used_again_unseen_is_not_refused_when_the_circuit_opens),
         cmocka_unit_test(number_used_again_by_a_file_charges_nothing),
         cmocka_unit_test(sockets_that_the_library_has_not_seen_made_are_guarded),
     };

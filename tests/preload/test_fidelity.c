@@ -385,6 +385,17 @@ static void memory_that_cannot_be_read_stays_efault(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++)
         compare(&plays[i], (void *)8, 6, MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* With MSG_FASTOPEN a message's address is looked at before the kernel has: through the kernel. */
+    struct msghdr message = {.msg_name = (void *)8, .msg_namelen = sizeof(struct sockaddr_in)};
+    const struct msghdr *const bad[] = {(void *)8, &message};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(sendmsg(fd, bad[i], MSG_FASTOPEN | MSG_NOSIGNAL), -1);
+        assert_int_equal(errno, EFAULT);
+        assert_int_equal(syscall(SYS_sendmsg, fd, bad[i], MSG_FASTOPEN | MSG_NOSIGNAL), -1);
+        assert_int_equal(errno, EFAULT);
+    }
+    close(fd);
 }
 
 /* --- connect's own oddities --- */
