@@ -24,6 +24,25 @@
 #define FOREIGN SYMBOL
 #include "preload/symbols.def"
 
+/*
+ * A wrapper whose real function looks at its caller, or returns twice, must end in a jump to it: `JUMP real.NAME(...)`,
+ * with no statement after it and no local whose address is known. JUMPS stands before the function: without it, gcc
+ * makes a call of it when it is told not to optimise.
+ */
+#if defined __has_attribute
+#if __has_attribute(musttail)
+#define JUMP __attribute__((musttail)) return
+#endif
+#endif
+#ifndef JUMP
+#define JUMP return
+#endif
+#ifdef __clang__
+#define JUMPS
+#else
+#define JUMPS __attribute__((optimize("O2", "optimize-sibling-calls")))
+#endif
+
 struct real {
 #define SYMBOL(name, type, parameters, arguments) type(*name) parameters;
 #include "preload/symbols.def"

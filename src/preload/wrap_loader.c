@@ -2,18 +2,17 @@
  * wrap_loader.c - dlopen and dlmopen without RTLD_DEEPBIND.
  *
  * A library that is loaded with it binds straight to libc and is hidden from every preload: PHP loads all its
- * extensions so. The real function looks at its caller (search paths, name spaces), so these two must end in a jump: no
- * statement may follow, no local may stand.
+ * extensions so. The real function looks at its caller (search paths, name spaces), so these two must end in a jump.
  */
 #define _GNU_SOURCE
 #include "preload/real.h"
 
-void *wrap_dlopen(const char *file, int flags)
+JUMPS void *wrap_dlopen(const char *file, int flags)
 {
-    return real.dlopen(file, flags & ~RTLD_DEEPBIND);
+    JUMP real.dlopen(file, flags & ~RTLD_DEEPBIND);
 }
 
-void *wrap_dlmopen(Lmid_t space, const char *file, int flags)
+JUMPS void *wrap_dlmopen(Lmid_t space, const char *file, int flags)
 {
-    return real.dlmopen(space, file, flags & ~RTLD_DEEPBIND);
+    JUMP real.dlmopen(space, file, flags & ~RTLD_DEEPBIND);
 }

@@ -218,9 +218,9 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     }
 }
 
-long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (guest_ready() && UNLIKELY(is_known(number)))
         return guarded_syscall(number, a, b, c, d, e, f);
-    return real.syscall(number, a, b, c, d, e, f);
+    JUMP real.syscall(number, a, b, c, d, e, f);
 }

@@ -153,6 +153,34 @@ static void stack_is_not_executable_and_thread_data_is_small(void **state)
     assert_true(relro);
 }
 
+/*
+ * dlopen and dlmopen look at who called them, and fork-like system calls return twice: the last thing on the way through
+ * our wrapper must be a jump, whatever the compiler was told to optimise. The disassembler shows no call through a
+ * pointer (x86: call *…, ARM: blr), and a jump through one (jmp *…, br).
+ */
+static void wrappers_that_must_jump_do(void **state)
+{
+    static const char *const jumping[] = {"dlopen", "dlmopen", "syscall"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(jumping); i++) {
+        const ElfW(Sym) *symbol = defined(jumping[i]);
+        char command[2 * PATH_MAX], line[512];
+        bool jumps = false;
+        snprintf(command, sizeof command, "LD_PRELOAD= objdump -d --start-address=%#lx --stop-address=%#lx '%s'",
+                 (unsigned long)symbol->st_value, (unsigned long)(symbol->st_value + symbol->st_size), stage_library());
+        FILE *output = popen(command, "r");
+        assert_non_null(output);
+        while (fgets(line, sizeof line, output)) {
+            if ((strstr(line, "call") && strchr(line, '*')) || strstr(line, "\tblr\t"))
+                fail_msg("%s calls: %s", jumping[i], line);
+            jumps |= (strstr(line, "jmp") && strchr(line, '*')) || strstr(line, "\tbr\t");
+        }
+        assert_int_equal(pclose(output), 0);
+        if (!jumps)
+            fail_msg("%s does not jump", jumping[i]);
+    }
+}
+
 /* No thread, no lock, no child, no signal handler, no exit of its own. */
 static void forbidden_functions_are_not_even_imported(void **state)
 {
@@ -194,6 +222,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(libc_is_the_only_library_that_comes_along),
         cmocka_unit_test(symbols_are_bound_at_the_start),
         cmocka_unit_test(stack_is_not_executable_and_thread_data_is_small),
+        cmocka_unit_test(wrappers_that_must_jump_do),
         cmocka_unit_test(forbidden_functions_are_not_even_imported),
         cmocka_unit_test(program_with_ld_bind_now_works),
     };
