@@ -369,6 +369,24 @@ class Reload(Control):
         self.assertEqual(self.circuit()["in_flight"], 0)
         self.assertEqual(self.circuit()["counters"]["succeeded"], 10)
 
+    def test_the_next_request_on_a_kept_connection_goes_by_the_edited_policy(self):
+        self.start(Server())
+        self.guard(self.server, failure_threshold=1)
+        client = self.client()
+        client.ask(do="hold", port=self.server.port)
+        self.assertEqual(client.ask(do="ask"), ["answered"])
+        self.edit(mode="open")
+        self.does("reload")
+        self.assertEqual(client.ask(do="ask"), ["ECONNRESET"], "no new connection was needed to take it")
+        self.assertEqual({process["current"] for process in self.processes().values()}, {True})
+
+        client.ask(do="hold", port=self.server.port)
+        self.edit(mode="off")
+        self.does("reload")
+        self.does("open", self.server.destination)
+        client.ask(do="hold", port=self.server.port)
+        self.assertEqual(client.ask(do="ask")[-1], "answered")
+
     def test_an_error_leaves_everything_as_it_is(self):
         self.start(Server(reset_after_request))
         self.guard(self.server, failure_threshold=2)
