@@ -283,6 +283,16 @@ static const char *const reason_names[NEUTRAL_REASONS] = {
     [NEUTRAL_UNKNOWN] = "unknown",
 };
 
+static const char *const verdict_names[VERDICTS] = {
+    [VERDICT_NONE] = "none",       [VERDICT_SUCCESS] = "success",   [VERDICT_FAILURE] = "failure",
+    [VERDICT_NEUTRAL] = "neutral", [VERDICT_BUSINESS] = "business",
+};
+
+const char *verdict_name(unsigned int verdict)
+{
+    return verdict < VERDICTS ? verdict_names[verdict] : "unknown";
+}
+
 const char *failure_kind_name(unsigned int kind)
 {
     return kind < FAILURE_KINDS ? kind_names[kind] : "unknown";

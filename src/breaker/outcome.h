@@ -29,13 +29,15 @@ enum seen {
     SEEN_OVERDUE,    /* the call still hangs after connect_timeout or response_timeout */
 };
 
+/* Values are stored in shared memory: append only. */
 enum verdict {
-    VERDICT_NONE, /* nothing is decided yet: the call goes on */
+    VERDICT_NONE = 0, /* nothing is decided yet: the call goes on */
     VERDICT_SUCCESS,
     VERDICT_FAILURE,
     VERDICT_NEUTRAL,
     VERDICT_BUSINESS, /* the peer answered and said no */
 };
+#define VERDICTS (VERDICT_BUSINESS + 1)
 
 /* The kinds of failure, in the order in which they are written. Values are stored in shared memory: append only. */
 enum failure_kind {
@@ -105,7 +107,8 @@ struct outcome_rules {
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
 struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules);
 
-/* "connect-timeout", "local", …; "unknown" for a value out of range. Never NULL. Async-signal-safe. */
+/* "success", "connect-timeout", "local", …; "unknown" for a value out of range. Never NULL. Async-signal-safe. */
+const char *verdict_name(unsigned int verdict);
 const char *failure_kind_name(unsigned int kind);
 const char *neutral_reason_name(unsigned int reason);
 /*

@@ -79,7 +79,7 @@ void policy_describe(const struct target *target,
             char *patterns = patterns_text(target);
             line(key_table[key].name, patterns != NULL ? patterns : "", origin_of(target, key), context);
             free(patterns);
-        } else if (key_table[key].rule.type != VALUE_LATER) {
+        } else {
             key_format(key, target, value, sizeof value);
             line(key_table[key].name, value, origin_of(target, key), context);
         }

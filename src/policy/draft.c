@@ -187,8 +187,6 @@ static enum key_index check_key(struct reader *reader, const char *name)
                       "key `%.80s` stands before the first section; put `[" DEFAULTS "]` or `[TARGET]` above it", name);
     else if (key == KEYS)
         complain_of_unknown_key(reader, name);
-    else if (key_table[key].rule.type == VALUE_LATER)
-        problem_error(reader->problems, reader->line, "key `%s` is not supported by this version", name);
     else if (key == KEY_MATCH && reader->section->is_defaults)
         problem_error(reader->problems, reader->line,
                       "`match` can't stand in `[" DEFAULTS "]`: each target has its own");

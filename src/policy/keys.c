@@ -32,6 +32,7 @@ static const struct choice modes[] = {{"enforce", MODE_ENFORCE}, {"observe", MOD
 static const struct choice scopes[] = {{"host", SCOPE_HOST}, {"process", SCOPE_PROCESS}, {NULL, 0}};
 static const struct choice existing[] = {{"refuse", false}, {"allow", true}, {NULL, 0}};
 static const struct choice reading[] = {{"auto", true}, {"off", false}, {NULL, 0}};
+static const struct choice recorded[] = {{"failures", false}, {"all", true}, {NULL, 0}};
 static const struct choice yes_or_no[] = {{"yes", true}, {"no", false}, {NULL, 0}};
 static const struct choice successes[] = {{"answer", false}, {"connect", true}, {NULL, 0}};
 /*
@@ -61,7 +62,6 @@ static const struct choice refusals[] = {{"ECONNREFUSED", ECONNREFUSED},
 #define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (to)*PERMILLE}
 #define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = list}
 #define FAILURE_MASK(mask) .rule = {.type = VALUE_FAILURE_KINDS, .maximum = mask}
-#define LATER .rule = {.type = VALUE_LATER}
 
 const struct key key_table[KEYS] = {
     [KEY_MATCH] = {"match", .rule = {.type = VALUE_PATTERNS}},
@@ -101,11 +101,10 @@ const struct key key_table[KEYS] = {
     [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
     [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m", IN(retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
-    [KEY_MAX_CONNECTIONS] = {"max_connections", COUNT(0, TARGET_CONNECTIONS_MAX), .built_in = "0",
-                             IN(max_connections)},
+    [KEY_MAX_CONNECTIONS] = {"max_connections", COUNT(0, TARGET_CONNECTIONS_MAX), .built_in = "0", IN(max_connections)},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
     [KEY_FALLBACK] = {"fallback", .rule = {.type = VALUE_FALLBACK}, .built_in = "none"},
-    [KEY_RECORD] = {"record", LATER},
+    [KEY_RECORD] = {"record", CHOICE(recorded), .built_in = "failures", IN(all_recorded)},
     [KEY_SCOPE] = {"scope", CHOICE(scopes), .built_in = "host", IN(scope)},
     [KEY_INJECT] = {"inject", .rule = {.type = VALUE_FAULTS}, .built_in = "none"},
     [KEY_INJECT_SEED] = {"inject_seed", COUNT(0, UINT32_MAX), .built_in = "0", IN(inject_seed)},

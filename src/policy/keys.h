@@ -56,7 +56,7 @@ struct key {
     const char *name;
     const char *aliases[KEY_ALIASES_MAX];
     struct value_rule rule;
-    const char *built_in; /* the default as a file would have it; NULL: match and keys that this version can't do */
+    const char *built_in; /* the default as a file would have it; NULL: match */
     size_t offset, size;  /* of the member of struct target; 0: more than one (VALUE_STATUSES, …), or none */
 };
 

@@ -73,6 +73,7 @@ struct target {
     bool http_read;        /* answers are looked at for HTTP */
     bool retry_after;      /* Retry-After is a floor under the pause */
     bool enforce_timeouts; /* the library also ends the wait */
+    bool all_recorded;     /* every outcome goes to the journal */
     uint32_t max_connections; /* guarded connections over all processes; 0: no limit */
     uint64_t retry_after_max_ns;
     uint64_t connect_timeout_ns;

@@ -51,8 +51,6 @@ static void read_override(struct target *overrides, const char *text, struct pol
         problem_error(problems, 0, "-o %.80s: unknown key `%s`; %s `%s`%s", text, name,
                       word_is_near(name, distance) ? "did you mean" : "the nearest known key is", nearest,
                       word_is_near(name, distance) ? "?" : "");
-    } else if (key_table[key].rule.type == VALUE_LATER) {
-        problem_error(problems, 0, "-o %.80s: key `%s` is not supported by this version", text, name);
     } else if (key == KEY_MATCH) {
         problem_error(problems, 0, "-o %.80s: `match` belongs to one target; use -t PATTERN", text);
     } else if (!key_set(key, overrides, value, why, sizeof why)) {

@@ -321,7 +321,6 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
-    case VALUE_LATER:
         break;
     }
     return complain(why, "not supported by this version");
@@ -364,7 +363,6 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
-    case VALUE_LATER:
         break;
     }
 }

@@ -24,7 +24,6 @@ enum value_type {
     VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
     VALUE_FAULTS,          /* what a rehearsal injects, read by faults.h, not here */
     VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */
-    VALUE_LATER,           /* known, but this version can't do it */
 };
 
 struct choice {

@@ -24,9 +24,10 @@ _Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 480 <
 const char *event_type_name(unsigned int type)
 {
     static const char *const names[EVENT_TYPES] = {
-        [EVENT_NONE] = "none",   [EVENT_OPEN] = "open",       [EVENT_HALF_OPEN] = "half-open",
-        [EVENT_CLOSE] = "close", [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
-        [EVENT_PROBE] = "probe", [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
+        [EVENT_NONE] = "none",       [EVENT_OPEN] = "open",       [EVENT_HALF_OPEN] = "half-open",
+        [EVENT_CLOSE] = "close",     [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
+        [EVENT_PROBE] = "probe",     [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
+        [EVENT_OUTCOME] = "outcome",
     };
     return type < EVENT_TYPES ? names[type] : "unknown";
 }
@@ -125,20 +126,61 @@ static void add_errno(struct text *text, int error)
     }
 }
 
+static void add_null(struct text *text, const char *key)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":null");
+}
+
+static void add_flag(struct text *text, const char *key, bool flag)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, flag ? "\":true" : "\":false");
+}
+
+static void add_json_errno(struct text *text, int error)
+{
+    if (error == 0) {
+        add_null(text, "errno");
+        return;
+    }
+    text_add(text, ",\"errno\":\"");
+    add_errno(text, error);
+    text_add(text, "\"");
+}
+
 static void add_json_failure(struct text *text, const struct event *event)
 {
     char label[FAILURE_LABEL_MAX];
     add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
-    text_add(text, ",\"errno\":");
-    if (event->error == 0) {
-        text_add(text, "null");
-    } else {
-        text_add(text, "\"");
-        add_errno(text, event->error);
-        text_add(text, "\"");
-    }
+    add_json_errno(text, event->error);
     add_number(text, "elapsed_ms", event->elapsed_ms);
-    text_add(text, event->overdue ? ",\"overdue\":true" : ",\"overdue\":false");
+    add_flag(text, "overdue", event->overdue);
+}
+
+static void add_json_outcome(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+    add_string(text, "verdict", verdict_name(event->verdict), SIZE_MAX);
+    if (event->kind != FAILURE_NONE)
+        add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
+    else
+        add_null(text, "kind");
+    if (event->reason != NEUTRAL_NONE)
+        add_string(text, "reason", neutral_reason_name(event->reason), SIZE_MAX);
+    else
+        add_null(text, "reason");
+    add_json_errno(text, event->error);
+    if (event->http_status != 0)
+        add_number(text, "http_status", event->http_status);
+    else
+        add_null(text, "http_status");
+    add_number(text, "elapsed_ms", event->elapsed_ms);
+    add_flag(text, "slow", event->slow);
+    add_flag(text, "overdue", event->overdue);
+    add_flag(text, "late", event->late);
 }
 
 static void add_json_window(struct text *text, const struct event *event)
@@ -201,6 +243,8 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_json_transition(&text, event);
     else if (event->type == EVENT_FAILURE)
         add_json_failure(&text, event);
+    else if (event->type == EVENT_OUTCOME)
+        add_json_outcome(&text, event);
     else if (event->type == EVENT_REFUSED)
         add_string(&text, "reason", admission_name(refusal_of(event)), SIZE_MAX);
     else if (is_by_user(event))
@@ -276,10 +320,9 @@ static void add_line_transition(struct text *text, const struct event *event)
     }
 }
 
-static void add_line_failure(struct text *text, const struct event *event)
+/* How it ended, and when. */
+static void add_line_end(struct text *text, const struct event *event)
 {
-    char label[FAILURE_LABEL_MAX];
-    text_add(text, failure_label(event->kind, event->http_status, label));
     if (event->error != 0) {
         text_add(text, " (");
         add_errno(text, event->error);
@@ -287,6 +330,35 @@ static void add_line_failure(struct text *text, const struct event *event)
     }
     text_add(text, event->overdue ? ", still hangs after " : " after ");
     add_duration(text, event->elapsed_ms);
+}
+
+static void add_line_failure(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+    text_add(text, failure_label(event->kind, event->http_status, label));
+    add_line_end(text, event);
+}
+
+static void add_line_outcome(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+    text_add(text, verdict_name(event->verdict));
+    if (event->reason != NEUTRAL_NONE) {
+        text_add(text, ", ");
+        text_add(text, neutral_reason_name(event->reason));
+    }
+    if (event->kind != FAILURE_NONE) {
+        text_add(text, ", ");
+        text_add(text, failure_label(event->kind, event->http_status, label));
+    } else if (event->http_status != 0) {
+        text_add(text, ", http-");
+        text_add_unsigned(text, event->http_status);
+    }
+    add_line_end(text, event);
+    if (event->slow)
+        text_add(text, ", slow");
+    if (event->late)
+        text_add(text, ", too late to count");
 }
 
 static void add_line_refusal(struct text *text, const struct event *event)
@@ -347,6 +419,8 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
         add_line_transition(&text, event);
     } else if (event->type == EVENT_FAILURE) {
         add_line_failure(&text, event);
+    } else if (event->type == EVENT_OUTCOME) {
+        add_line_outcome(&text, event);
     } else if (event->type == EVENT_REFUSED) {
         add_line_refusal(&text, event);
     } else if (is_by_user(event)) {

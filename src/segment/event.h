@@ -28,6 +28,7 @@ enum event_type {
     EVENT_PROBE,
     EVENT_FORCED,
     EVENT_RELOAD,
+    EVENT_OUTCOME, /* of any call, with record = all; of a failure beside its EVENT_FAILURE */
     EVENT_TYPES
 };
 
@@ -37,21 +38,22 @@ struct event {
     uint64_t pause_ns;   /* OPEN: the pause */
     uint64_t refused;    /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
-    int32_t error;       /* FAILURE: the errno, or 0 */
-    uint32_t elapsed_ms; /* FAILURE: how long the call had taken; PROBE: 0 */
+    int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
+    uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; PROBE: 0 */
     uint32_t failures;   /* OPEN: consecutive failures */
     uint8_t type;        /* enum event_type */
-    uint8_t kind;        /* FAILURE: enum failure_kind; FORCED: enum forced */
+    uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced */
     uint8_t from, to;    /* transitions: enum circuit_state */
-    uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission */
-    uint8_t overdue;     /* FAILURE: found while the call still hung */
-    uint8_t late;        /* FAILURE: it did not count, for the circuit had changed since the call was admitted */
-    uint8_t injected;    /* FAILURE, transitions: of a call that was given a fault in rehearsal */
+    uint8_t reason;   /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason */
+    uint8_t overdue;  /* FAILURE, OUTCOME: found while the call still hung */
+    uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
+    uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
     char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so; the program is the command itself */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
-    uint16_t http_status; /* FAILURE: of FAILURE_HTTP, or 0 */
-    uint8_t reserved2[2];
+    uint16_t http_status;  /* FAILURE: of FAILURE_HTTP, or 0; OUTCOME: of the answer, or 0 */
+    uint8_t verdict;       /* OUTCOME: enum verdict */
+    uint8_t slow;          /* OUTCOME: a success that took longer than slow_call */
     uint32_t window_calls; /* OPEN: what the window of the rates held, if it was judged: all, failed, slow */
     uint32_t window_failed;
     uint32_t window_slow;
@@ -64,9 +66,10 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
  * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
- * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue; of a refusal reason (admission_name);
- * of what an operator did user, and forced (with from, to, reason) or policy_revision. What a rehearsal brought about
- * also has injected, true.
+ * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue; of an outcome verdict, kind and
+ * reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, late; of a refusal reason
+ * (admission_name); of what an operator did user, and forced (with from, to, reason) or policy_revision. What a
+ * rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

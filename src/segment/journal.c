@@ -47,6 +47,18 @@ void event_slot_write(struct event_slot *slot, uint64_t number, const struct eve
     atomic_store_explicit(&slot->stamp, stamp, memory_order_release);
 }
 
+static unsigned int reasons_of(unsigned int type)
+{
+    switch (type) {
+    case EVENT_REFUSED:
+        return ADMISSIONS;
+    case EVENT_OUTCOME:
+        return NEUTRAL_REASONS;
+    default:
+        return TRANSITION_REASONS;
+    }
+}
+
 /* The file may hold anything: what leaves here has ended texts and known values. */
 static bool make_sane(struct event *event)
 {
@@ -63,10 +75,12 @@ static bool make_sane(struct event *event)
         event->from = CIRCUIT_CLOSED;
     if (event->to > CIRCUIT_HALF_OPEN)
         event->to = CIRCUIT_CLOSED;
-    unsigned int reasons = event->type == EVENT_REFUSED ? (unsigned int)ADMISSIONS : TRANSITION_REASONS;
-    if (event->reason >= reasons)
+    if (event->verdict >= VERDICTS)
+        event->verdict = VERDICT_NONE;
+    if (event->reason >= reasons_of(event->type))
         event->reason = 0;
     event->overdue = event->overdue != 0;
+    event->slow = event->slow != 0;
     return true;
 }
 

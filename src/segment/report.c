@@ -106,29 +106,49 @@ void report_transitions(const struct guard *guard, uint32_t circuit, const struc
         report_transition(guard, circuit, &transitions->at[i], injected, now_ns);
 }
 
-void report_failure(const struct guard *guard, uint32_t circuit, const struct failure *failure, uint64_t now_ns)
+/* What an outcome and a failure have both. */
+static void start_ended(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                        const struct ended *ended, uint64_t now_ns)
 {
-    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
-    uint64_t elapsed_ms = failure->elapsed_ns / NS_PER_MS;
+    uint64_t elapsed_ms = ended->elapsed_ns / NS_PER_MS;
     struct process_view owner;
+
+    start_event(event, guard, circuit, type, now_ns);
+    event->kind = (uint8_t)ended->outcome.kind;
+    event->error = ended->error;
+    event->elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
+    event->overdue = ended->overdue;
+    event->injected = ended->injected;
+    event->late = ended->late;
+    if (ended->owner != guard->holder) {
+        bool known = process_describe(guard->segment, ended->owner, &owner);
+
+        event->pid = known ? owner.pid : 0;
+        copy_text(event->program, known ? owner.program : "", sizeof event->program);
+    }
+}
+
+void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+{
     struct event event;
 
-    start_event(&event, guard, circuit, EVENT_FAILURE, now_ns);
-    event.kind = (uint8_t)failure->kind;
-    event.http_status = (uint16_t)failure->http_status;
-    event.error = failure->error;
-    event.elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
-    event.overdue = failure->overdue;
-    event.injected = failure->injected;
-    event.late = failure->late;
-    if (failure->owner != guard->holder) {
-        bool known = process_describe(guard->segment, failure->owner, &owner);
-
-        event.pid = known ? owner.pid : 0;
-        copy_text(event.program, known ? owner.program : "", sizeof event.program);
-    }
+    start_ended(&event, guard, circuit, EVENT_OUTCOME, ended, now_ns);
+    event.verdict = (uint8_t)ended->outcome.verdict;
+    event.reason = (uint8_t)ended->outcome.reason;
+    event.slow = ended->outcome.slow;
+    event.http_status = (uint16_t)ended->http_status;
     journal_append(guard->segment, &event);
-    if (entry != NULL && !failure->late)
+}
+
+void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct event event;
+
+    start_ended(&event, guard, circuit, EVENT_FAILURE, ended, now_ns);
+    event.http_status = (uint16_t)ended->outcome.http_status;
+    journal_append(guard->segment, &event);
+    if (entry != NULL && !ended->late)
         freeze(entry->failures, &entry->failure_writes, &event);
 }
 

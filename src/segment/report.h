@@ -21,9 +21,10 @@
 void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
                         bool injected, uint64_t now_ns);
 
-struct failure {
-    enum failure_kind kind;
-    unsigned int http_status; /* of FAILURE_HTTP; else 0 */
+/* A call that is over, or was charged while it still hung. */
+struct ended {
+    struct outcome outcome;
+    unsigned int http_status; /* of the answer, or 0 */
     int error;
     uint64_t elapsed_ns;
     uint32_t owner; /* whose call it was */
@@ -31,8 +32,10 @@ struct failure {
     bool injected;  /* it was given a fault in rehearsal */
     bool late;      /* it did not count for the state: then it does not replace the frozen evidence */
 };
+/* A call of whatever outcome: journal. */
+void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
 /* A failed call: journal, and the circuit's frozen evidence. */
-void report_failure(const struct guard *guard, uint32_t circuit, const struct failure *failure, uint64_t now_ns);
+void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
 
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);

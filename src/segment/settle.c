@@ -66,18 +66,19 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
     }
     if (ending->overdue)
         counters_add(&circuit->counters, shard, COUNT_OVERDUE);
+    const struct ended ended = {
+        .outcome = ending->outcome,
+        .http_status = ending->http_status,
+        .error = ending->error,
+        .elapsed_ns = ending->elapsed_ns,
+        .owner = call->owner,
+        .overdue = ending->overdue,
+        .injected = call->injected,
+        .late = settlement == SETTLED_LATE,
+    };
+    if (target->all_recorded)
+        report_outcome(guard, call->circuit, &ended, now_ns);
     if (ending->outcome.verdict == VERDICT_FAILURE)
-        report_failure(guard, call->circuit,
-                       &(struct failure){
-                           .kind = ending->outcome.kind,
-                           .http_status = ending->outcome.http_status,
-                           .error = ending->error,
-                           .elapsed_ns = ending->elapsed_ns,
-                           .owner = call->owner,
-                           .overdue = ending->overdue,
-                           .injected = call->injected,
-                           .late = settlement == SETTLED_LATE,
-                       },
-                       now_ns);
+        report_failure(guard, call->circuit, &ended, now_ns);
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }

@@ -19,6 +19,7 @@ struct ending {
     uint64_t at_ns;      /* circuits' clock */
     uint64_t elapsed_ns; /* how long it had taken */
     int error;           /* errno, or 0 */
+    unsigned int http_status; /* of the answer, or 0 */
     bool overdue;        /* it still hangs */
 };
 

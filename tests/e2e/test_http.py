@@ -74,6 +74,41 @@ class Http(unittest.TestCase):
         self.assertEqual({name: circuit["counters"][name] for name in counters}, counters, circuit)
 
 
+class Record(Http):
+    def outcomes(self):
+        return [event for event in self.sandbox.events() if event["event"] == "outcome"]
+
+    def test_with_record_all_each_outcome_goes_to_the_journal(self):
+        self.start(say(answer()), record="all")
+        self.curl()
+        self.answers(answer("404 Not Found"))
+        self.curl()
+        self.answers(answer(UNAVAILABLE))
+        self.curl()
+        self.server.behaviour = reset_after_request
+        self.curl()
+        found = self.outcomes()
+        self.assertEqual([(event["verdict"], event["kind"], event["reason"], event["errno"], event["http_status"])
+                          for event in found],
+                         [("success", None, None, None, 200), ("business", None, None, None, 404),
+                          ("failure", "http-503", None, None, 503), ("failure", "reset", None, "ECONNRESET", None)])
+        for event in found:
+            self.assertEqual((event["program"], event["slow"], event["overdue"], event["late"]),
+                             ("curl", False, False, False))
+            self.assertGreaterEqual(event["elapsed_ms"], 0)
+        lines = self.sandbox.sockfuse("events").stdout
+        for text in "success, http-200 after ", "business, http-404 after ", "failure, reset (ECONNRESET) after ":
+            self.assertIn(text, lines)
+
+    def test_by_itself_only_failures_go_there(self):
+        self.start(say(answer()))
+        self.curl()
+        self.answers(answer(UNAVAILABLE))
+        self.curl()
+        self.assertEqual(self.outcomes(), [])
+        self.assertEqual([event["event"] for event in self.sandbox.events()], ["failure"])
+
+
 class Business(Http):
     """The peer answers: what it says is no fault of its."""
 

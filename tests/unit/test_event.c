@@ -173,6 +173,53 @@ static void an_http_failure_tells_its_status(void **state)
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "http-503 after 7ms\n");
 }
 
+static void an_outcome_tells_verdict_kind_reason_status_and_time(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OUTCOME);
+    event.verdict = VERDICT_SUCCESS;
+    event.http_status = 200;
+    event.elapsed_ms = 7;
+    assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"success\",\"kind\":null,\"reason\":null,"
+                                                "\"errno\":null,\"http_status\":200,\"elapsed_ms\":7,\"slow\":false,"
+                                                "\"overdue\":false,\"late\":false}\n");
+    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success, http-200 after 7ms\n");
+    event.http_status = 0;
+    event.slow = event.late = 1;
+    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success after 7ms, slow, too late to count\n");
+    assert_non_null(strstr(json(&event), "\"http_status\":null,\"elapsed_ms\":7,\"slow\":true,\"overdue\":false,"
+                                         "\"late\":true}\n"));
+}
+
+static void an_outcome_that_is_no_success_tells_why(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OUTCOME);
+    event.verdict = VERDICT_NEUTRAL;
+    event.reason = NEUTRAL_UNLISTED;
+    event.kind = FAILURE_RESET;
+    event.error = ECONNRESET;
+    event.elapsed_ms = 1200;
+    assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"neutral\",\"kind\":\"reset\","
+                                                "\"reason\":\"unlisted\",\"errno\":\"ECONNRESET\",\"http_status\":null,"
+                                                "\"elapsed_ms\":1200,\"slow\":false,\"overdue\":false,"
+                                                "\"late\":false}\n");
+    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "neutral, unlisted, reset (ECONNRESET) after 1.2s\n");
+    event = event_of(EVENT_OUTCOME);
+    event.verdict = VERDICT_FAILURE;
+    event.kind = FAILURE_HTTP;
+    event.http_status = 503;
+    assert_non_null(strstr(json(&event), "\"verdict\":\"failure\",\"kind\":\"http-503\",\"reason\":null,"));
+    assert_non_null(strstr(json(&event), "\"http_status\":503,"));
+    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, http-503 after 0ms\n");
+    event.kind = FAILURE_CONNECT_TIMEOUT;
+    event.overdue = 1;
+    event.elapsed_ms = 10000;
+    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, connect-timeout, still hangs after 10s\n");
+    event.verdict = VERDICTS; /* shared memory may say anything */
+    assert_non_null(strstr(json(&event), "\"verdict\":\"unknown\""));
+}
+
 static void an_errno_without_a_name_keeps_its_number(void **state)
 {
     (void)state;
@@ -380,6 +427,8 @@ int main(void)
         cmocka_unit_test(an_overdue_failure_has_no_errno),
         cmocka_unit_test(an_http_failure_tells_its_status),
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
+        cmocka_unit_test(an_outcome_tells_verdict_kind_reason_status_and_time),
+        cmocka_unit_test(an_outcome_that_is_no_success_tells_why),
         cmocka_unit_test(a_refusal_tells_which_state_refused),
         cmocka_unit_test(other_events_stand_alone),
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),

@@ -48,6 +48,45 @@ static void observe_counts_and_records_and_never_refuses(void **state)
     assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
 }
 
+static void every_outcome_is_recorded_where_the_policy_says_so(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+
+    bench_succeed(bench);
+    bench_fail(bench);
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, NULL), 0);
+    bench->target.all_recorded = true;
+    bench_succeed(bench);
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, &event), 1);
+    assert_int_equal(event.verdict, VERDICT_SUCCESS);
+    bench_fail(bench);
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, &event), 2);
+    assert_int_equal(event.verdict, VERDICT_FAILURE);
+    assert_int_equal(event.kind, FAILURE_REFUSED);
+    assert_int_equal(event.error, ECONNREFUSED);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, NULL), 2);
+    bench_forget(bench, bench_call(bench)); /* nobody saw its end */
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, &event), 3);
+    assert_int_equal(event.verdict, VERDICT_NEUTRAL);
+    assert_int_equal(event.reason, NEUTRAL_UNKNOWN);
+
+    bench->target.breaker.slow_call_ns = NS_PER_S;
+    uint32_t call = bench_call(bench);
+    bench_requested(bench, call);
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 1500 * NS_PER_MS).verdict, VERDICT_SUCCESS);
+    bench_forget(bench, call);
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, &event), 4);
+    assert_int_equal(event.elapsed_ms, 1500);
+    assert_true(event.slow);
+
+    /* What was never admitted has no outcome. */
+    bench_open(bench);
+    unsigned int before = bench_events(bench, EVENT_OUTCOME, NULL);
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
+    assert_int_equal(bench_events(bench, EVENT_OUTCOME, NULL), before);
+}
+
 static void what_observe_let_pass_is_counted_by_what_became_of_it(void **state)
 {
     struct guard_bench *bench = *state;
@@ -393,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GUARD_TEST(observe_counts_and_records_and_never_refuses),
+        GUARD_TEST(every_outcome_is_recorded_where_the_policy_says_so),
         GUARD_TEST(what_observe_let_pass_is_counted_by_what_became_of_it),
         GUARD_TEST(a_call_that_observe_let_pass_changes_nothing_in_half_open),
         GUARD_TEST(open_always_refuses_without_asking_the_circuit),

@@ -211,6 +211,8 @@ static void every_field_that_leaves_is_in_its_range(void **state)
     assert_int_equal(event.to, CIRCUIT_CLOSED);
     assert_int_equal(event.reason, REASON_NONE);
     assert_int_equal(event.overdue, 1);
+    assert_int_equal(event.verdict, VERDICT_NONE);
+    assert_int_equal(event.slow, 1);
     assert_int_equal(strlen(event.program), sizeof event.program - 1);
     assert_int_equal(strlen(event.target), sizeof event.target - 1);
     assert_int_equal(strlen(event.destination), sizeof event.destination - 1);
@@ -233,6 +235,16 @@ static void values_at_their_ends_are_kept(void **state)
     assert_true(pass_through(*state, &event));
     assert_int_equal(event.reason, ADMISSIONS - 1);
     event.reason = ADMISSIONS;
+    assert_true(pass_through(*state, &event));
+    assert_int_equal(event.reason, 0);
+    /* An outcome keeps there why it is neutral. */
+    event.type = EVENT_OUTCOME;
+    event.verdict = VERDICTS - 1;
+    event.reason = NEUTRAL_REASONS - 1;
+    assert_true(pass_through(*state, &event));
+    assert_int_equal(event.reason, NEUTRAL_REASONS - 1);
+    assert_int_equal(event.verdict, VERDICTS - 1);
+    event.reason = NEUTRAL_REASONS;
     assert_true(pass_through(*state, &event));
     assert_int_equal(event.reason, 0);
 }

@@ -175,16 +175,11 @@ static void expect_what_it_takes(const struct item *item, const struct value_rul
 
 /* --- the tests --- */
 
-static bool is_supported(unsigned int index)
-{
-    return key_table[index].rule.type != VALUE_LATER;
-}
-
 static void every_key_has_an_item(void **state)
 {
     (void)state;
     for (unsigned int index = 0; index < KEYS; index++) {
-        if (is_supported(index) && item_of(key_table[index].name) == NULL)
+        if (item_of(key_table[index].name) == NULL)
             fail_msg("%s has no item for the key `%s`", PAGE, key_table[index].name);
     }
 }
@@ -195,7 +190,7 @@ static void every_item_is_a_key(void **state)
     assert_true(item_count > 0);
     for (size_t i = 0; i < item_count; i++) {
         const enum key_index index = key_named(items[i].name);
-        if (index == KEYS || !is_supported(index))
+        if (index == KEYS)
             fail_msg("%s: `%s` is no key of this version", PAGE, items[i].name);
         assert_string_equal(items[i].name, key_table[index].name); /* not an alias */
         assert_ptr_equal(item_of(items[i].name), &items[i]);       /* not twice */
@@ -208,7 +203,7 @@ static void every_item_has_the_default(void **state)
     struct policy *policy = good_policy("[a:1]\n");
     for (unsigned int index = 0; index < KEYS; index++) {
         const struct item *item = item_of(key_table[index].name);
-        if (!is_supported(index) || index == KEY_MATCH)
+        if (index == KEY_MATCH)
             continue;
         assert_non_null(item);
         if (item->value == NULL)
@@ -223,8 +218,6 @@ static void every_item_names_the_limits_the_words_and_the_other_names(void **sta
     (void)state;
     for (unsigned int index = 0; index < KEYS; index++) {
         const struct item *item = item_of(key_table[index].name);
-        if (!is_supported(index))
-            continue;
         assert_non_null(item);
         expect_what_it_takes(item, &key_table[index].rule);
         for (unsigned int i = 0; i < KEY_ALIASES_MAX && key_table[index].aliases[i] != NULL; i++)

@@ -21,7 +21,7 @@ static struct described value_of(const char *line, const char *key)
     return found;
 }
 
-/* The manual's table; keys that this version does not have are in it too, and are told apart by the table of keys. */
+/* The manual's table. */
 static const char *const documented[][2] = {
     {"match", "a:1"},
     {"circuit", "destination"},
@@ -66,8 +66,6 @@ static void every_key_has_the_documented_default(void **state)
     assert_int_equal(sizeof documented / sizeof *documented, KEYS);
     for (unsigned int index = 0; index < KEYS; index++) {
         assert_string_equal(key_table[index].name, documented[index][0]);
-        if (key_table[index].rule.type == VALUE_LATER)
-            continue;
         const struct described found = described(&policy->targets[0], documented[index][0]);
         assert_string_equal(found.value, documented[index][1]);
         assert_string_equal(found.origin, index == KEY_MATCH ? "the name" : "built in");
@@ -352,23 +350,6 @@ static void other_names_of_the_reset_timeout_are_the_reset_timeout(void **state)
                  "`open_duration`|another name of `reset_timeout`|line 2");
 }
 
-static void keys_of_later_versions_are_refused_not_ignored(void **state)
-{
-    (void)state;
-    for (unsigned int index = 0; index < KEYS; index++) {
-        char text[128];
-        if (key_table[index].rule.type != VALUE_LATER)
-            continue;
-        snprintf(text, sizeof text, "[a:1]\n%s = 1\n", key_table[index].name);
-        expect_error(text, 2, "not supported by this version");
-        snprintf(text, sizeof text, "%s=1", key_table[index].name);
-        struct loaded loaded;
-        load_text(&loaded, "[a:1]\n", (const char *const[]){text, NULL});
-        expect_problem_of(&loaded, true, 0, "not supported by this version");
-        unload(&loaded);
-    }
-}
-
 static void unknown_keys_get_the_nearest_known_one(void **state)
 {
     (void)state;
@@ -415,7 +396,7 @@ static void the_table_of_keys_is_sound(void **state)
         assert_int_equal(key_named(key->name), index);
         for (unsigned int i = 0; i < KEY_ALIASES_MAX && key->aliases[i] != NULL; i++)
             assert_int_equal(key_named(key->aliases[i]), index);
-        if (key->rule.type == VALUE_LATER || key->rule.type == VALUE_PATTERNS)
+        if (key->rule.type == VALUE_PATTERNS)
             continue;
         struct target target;
         char why[200];
@@ -439,7 +420,6 @@ int main(void)
         cmocka_unit_test(good_values_are_written_back_in_the_files_own_syntax),
         cmocka_unit_test(bad_values_say_what_is_expected),
         cmocka_unit_test(other_names_of_the_reset_timeout_are_the_reset_timeout),
-        cmocka_unit_test(keys_of_later_versions_are_refused_not_ignored),
         cmocka_unit_test(unknown_keys_get_the_nearest_known_one),
         cmocka_unit_test(distance_counts_the_slips_of_a_finger),
         cmocka_unit_test(the_table_of_keys_is_sound),
