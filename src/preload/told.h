@@ -108,6 +108,18 @@ static inline bool dup3_overwrites(int flags)
     return !(flags & ~O_CLOEXEC);
 }
 
+static inline bool fcntl_duplicates(int command)
+{
+    return command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+}
+
+/* Before dup2 and dup3, which close what `to` was, but only if they succeed: told once `fd` is known to be open. */
+void told_overwriting(int fd, int to);
+/* After whatever duplicates, with its result, which is returned: `to` is another number for what `fd` is. */
+int told_duplicated(int fd, int to);
+/* After getsockopt(SO_ERROR) on a guarded connection. */
+void told_error_option(descriptor entry, int fd, const void *value, const socklen_t *length);
+
 /* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable.
  */
 static inline size_t vector_bytes(const struct iovec *vector, size_t count)

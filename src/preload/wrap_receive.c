@@ -2,8 +2,6 @@
  * wrap_receive.c - everything that receives, and getsockopt, by which many programs learn how an attempt ended.
  */
 #define _GNU_SOURCE
-#include <string.h>
-
 #include "preload/real.h"
 #include "preload/told.h"
 
@@ -99,22 +97,12 @@ int wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
     return got;
 }
 
-static COLD void told_option(descriptor entry, int fd, const void *value, const socklen_t *length)
-{
-    int error = errno, pending;
-    if (*length >= sizeof pending) {
-        memcpy(&pending, value, sizeof pending);
-        connection_error_read(entry, fd, pending);
-    }
-    errno = error;
-}
-
 int wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
     descriptor entry;
     bool guarded = GUARDED(fd, entry);
     int result = real.getsockopt(fd, level, option, value, length);
     if (guarded && result == 0 && level == SOL_SOCKET && option == SO_ERROR)
-        told_option(entry, fd, value, length);
+        told_error_option(entry, fd, value, length);
     return result;
 }

@@ -1,0 +1,40 @@
+/*
+ * told.c - what is told of calls that come by their wrappers and by syscall(2) alike. See told.h.
+ */
+#define _GNU_SOURCE
+#include "preload/told.h"
+
+#include <string.h>
+
+#include "preload/real.h"
+
+void told_overwriting(int fd, int to)
+{
+    descriptor entry;
+    if (fd != to && GUARDED(to, entry)) {
+        int error = errno;
+        if (real.fcntl(fd, F_GETFD, 0) >= 0)
+            connection_closing(to);
+        errno = error;
+    }
+}
+
+int told_duplicated(int fd, int to)
+{
+    if (to >= 0 && to != fd && UNLIKELY(descriptor_get(fd) || descriptor_get(to))) {
+        int error = errno;
+        connection_duplicated(fd, to);
+        errno = error;
+    }
+    return to;
+}
+
+COLD void told_error_option(descriptor entry, int fd, const void *value, const socklen_t *length)
+{
+    int error = errno, pending;
+    if (*length >= sizeof pending) {
+        memcpy(&pending, value, sizeof pending);
+        connection_error_read(entry, fd, pending);
+    }
+    errno = error;
+}
