@@ -92,9 +92,17 @@ UNIT_SUPPORT   := $(call objects,tests/unit/support*.c)
 PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
 WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
 
+# Each with the sources that it throws bytes at, in one go: they need all be built with the fuzzer's instrumentation.
+FUZZERS      := $(call programs,tests/fuzz/fuzz_*.c)
+FUZZ_CC      ?= clang
+FUZZ_SOURCES := $(wildcard src/breaker/*.c src/policy/*.c) tests/unit/support_http.c
+FUZZ_FLAGS    = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+                -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"'
+
 unit-programs: $(UNIT_TESTS) $(STRESS_TESTS)
 preload-programs: all $(PRELOAD_TESTS)
 bench-programs: all $(BENCHMARKS)
+fuzz-programs: $(FUZZERS)
 test-programs: unit-programs preload-programs bench-programs
 
 $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
@@ -106,6 +114,10 @@ $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
 
 $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
 	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
+
+$(FUZZERS): $(BUILD)/%: %.c $(FUZZ_SOURCES) $(wildcard src/breaker/*.h src/policy/*.h tests/unit/support_http.h)
+	@mkdir -p $(@D)
+	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_SOURCES) $(LIBBSD)
 
 demo: ## the main job, on the screen, in under a minute
 	@BUILD=$(BUILD) scripts/demo
@@ -122,6 +134,8 @@ matrix: all ## real programs against real faults, as a table (ONLY=curl, ONLY=cu
 	@SOCKFUSE_BUILD=$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/test_matrix.py
 check-sanitizers: ## the core's tests under ASan, UBSan and TSan
 	@BUILD=$(BUILD) scripts/test sanitizers
+fuzz: ## random bytes for the readers of policies and of HTTP (RUNS=20000, SEED=1)
+	@BUILD=$(BUILD) scripts/test fuzz
 bench: ## what the library costs, as ratios, in one run
 	@BUILD=$(BUILD) scripts/bench
 
@@ -154,8 +168,8 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all unit-programs preload-programs bench-programs test-programs demo test test-unit test-preload test-e2e \
-        matrix check-sanitizers bench install uninstall clean help always
+.PHONY: all unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
+        test-preload test-e2e matrix check-sanitizers fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -1,10 +1,7 @@
 /*
  * fuzz_http.c - throws bytes at the reader of HTTP answers.
  *
- * SOURCES="src/breaker/http.c src/breaker/http_date.c tests/unit/support_http.c"
- * clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -Itests/unit tests/fuzz/fuzz_http.c $SOURCES \
- *     -o fuzz_http
- * ./fuzz_http CORPUS
+ * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2.
  *
  * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
  *

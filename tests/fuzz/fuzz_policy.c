@@ -1,9 +1,7 @@
 /*
  * fuzz_policy.c - throws bytes at the reader of policies.
  *
- * SOURCES="$(echo src/policy/[a-z]*.c src/breaker/[a-z]*.c) -lbsd"
- * clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_policy.c $SOURCES -o fuzz_policy
- * ./fuzz_policy CORPUS policies
+ * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2.
  *
  * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
  *
