@@ -13,9 +13,9 @@
  *             reads
  *   delay     connect, which does go to the destination, begins that much later
  *
- * No thread, no process, no descriptor. Where a fault can't be played (UNIX sockets, but for refuse and delay) the
- * attempt goes on untouched, unmarked. Private to the connection's room. Async-signal-safe, errno is kept by the
- * callers.
+ * No thread, no process, no descriptor. Where a fault can't be played (on UNIX sockets and on MPTCP's, which take no
+ * filter, all but refuse and delay) the attempt goes on untouched, unmarked. Private to the connection's room.
+ * Async-signal-safe, errno is kept by the callers.
  */
 #ifndef SOCKFUSE_PRELOAD_REHEARSAL_H
 #define SOCKFUSE_PRELOAD_REHEARSAL_H

@@ -64,6 +64,11 @@ static void same_run_twice_gives_the_same_faults(void **state)
     attempts(first, &server, "SOCKFUSE_RUN=first", "7", 100);
     attempts(second, &server, "SOCKFUSE_RUN=second", "7", 100);
     assert_string_equal(first, second);
+    /* And so will the next version's be: rehearsals are written down. */
+    assert_memory_equal(first,
+                        ".r..rrh....r.r..rr......hr....h....rr.h.........hr"
+                        "rr..r.....r.......h.r.hr..hh....h.rr.r.r..r.....rh",
+                        100);
     /* Without a run each process counts for itself. */
     attempts(second, &server, "SOCKFUSE_RUN", "7", 100);
     assert_string_equal(first, second);

@@ -41,6 +41,8 @@ static void socket_serves_for_another_destination_afterwards(void **state)
     struct server dead, alive;
     struct sockaddr dissolve = {.sa_family = AF_UNSPEC};
     struct timeval timeout = {.tv_usec = 60000};
+    struct sockaddr_in name;
+    socklen_t length = sizeof name;
     char byte;
     (void)state;
     server_start(&alive, "127.0.0.1", SERVER_LISTENS);
@@ -63,6 +65,9 @@ static void socket_serves_for_another_destination_afterwards(void **state)
     fd = caller_connect(&dead, 0);
     assert_int_equal(send(fd, "x", 1, 0), 1);
     assert_int_equal(recv(fd, &byte, 1, 0), -1);
+    /* It is bound to nothing any more, so that it may go out by any interface. */
+    CHECK(getsockname(fd, (struct sockaddr *)&name, &length) == 0);
+    assert_int_equal(name.sin_addr.s_addr, htonl(INADDR_ANY));
     fresh_again(fd, &alive, &dead);
     server_stop(&dead);
     server_stop(&alive);
