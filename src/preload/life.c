@@ -22,6 +22,26 @@
  */
 #define HALF_CLOSE_NS (100 * NS_PER_MS)
 
+/*
+ * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed unused did not
+ * wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide that, never make it up.
+ */
+#define POLITE_PLACES 512u
+static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this file alone */
+
+static void note_polite(const struct connection *connection)
+{
+    if (connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED))
+        atomic_store_explicit(&polite[connection->circuit % POLITE_PLACES], connection->circuit + 1, memory_order_relaxed);
+}
+
+static bool is_spare(const struct connection *connection)
+{
+    return connection_has(connection, CONNECTION_CONNECTED) && !connection_has(connection, CONNECTION_SENT) &&
+           atomic_load_explicit(&polite[connection->circuit % POLITE_PLACES], memory_order_relaxed) ==
+               connection->circuit + 1;
+}
+
 struct connection *life_of_anybody(descriptor entry)
 {
     uint32_t number = descriptor_connection(entry);
@@ -112,7 +132,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .http_status = head ? head->status : 0,
         .retry_after_ns = head && connection->target->retry_after ? retry_after_ns(head) : 0,
         .answered_before = connection_has(connection, CONNECTION_REUSED),
-        .own_end = rejected || connection_has(connection, CONNECTION_SHUT_READ) ||
+        .own_end = rejected || (seen == SEEN_GAVE_UP && is_spare(connection)) ||
+                   connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = waited_ns(connection, real_ns),
     };
@@ -122,6 +143,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
     connection_mark(connection, answered ? CONNECTION_ANSWERED : CONNECTION_FAILED);
     if (seen == SEEN_ERROR || seen == SEEN_END)
         connection_mark(connection, CONNECTION_OVER);
+    if (seen == SEEN_BYTES)
+        note_polite(connection);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
     guard_settle(&connection->station->guard, connection->call, connection->target, connection->call, &observation,

@@ -9,7 +9,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, eventually, stay_silent)  # noqa: E402
+from fixtures import (CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, answer_http, eventually,  # noqa: E402
+                      flapping, stay_silent)
 from matrix.programs import JAVA  # noqa: E402
 
 load_tests = ParallelSuite.load(6)
@@ -70,6 +71,28 @@ for manner in WAYS:
                 lambda self, way=manner, phase=moment: self.after_a_long_wait(way, phase))
     setattr(Ways, f"test_{manner}_after_a_short_wait_is_no_failure",
             lambda self, way=manner: self.after_a_short_wait(way, ANSWER))
+
+
+class Spare(Base):
+    """A connection that is opened in reserve and closed unused, as node's fetch does after an abort."""
+
+    def close_unused(self, first):
+        self.start(GREETING, **PATIENT)
+        script = ("import socket, sys, time; place = sys.argv[1], int(sys.argv[2])\n"
+                  f"first = socket.create_connection(place)\n{first}\n"
+                  "spare = socket.create_connection(place); time.sleep(0.1); spare.close()")
+        self.server.behaviour = flapping(answer_http, stay_silent)
+        result = self.sandbox.run([PYTHON, "-c", script, self.server.address, self.server.port])
+        self.assertEqual(result.stderr, "")
+
+    def test_it_is_no_failure_where_the_process_has_spoken_first_and_was_answered(self):
+        self.close_unused("first.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n'); first.recv(4096)")
+        self.assertEqual(self.sandbox.failures(self.server), {})
+        self.assertEqual(self.sandbox.counters(self.server)["succeeded"], 1)
+
+    def test_it_is_a_wait_for_a_greeting_where_nobody_has_spoken(self):
+        self.close_unused("")
+        self.assertEqual(self.sandbox.failures(self.server)["response-timeout"], 2)
 
 
 class Unseen(Base):
@@ -157,7 +180,7 @@ class Bash(Base):
 class Node(Base):
     """An abort closes what waits for an answer; what still connects stays open for ten seconds more."""
 
-    def abort(self, milliseconds=400):
+    def abort(self, milliseconds=1500):
         process = self.sandbox.popen(["node", CLIENTS / "abort.js", self.server.url, milliseconds], RUN,
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"TimeoutError\n")

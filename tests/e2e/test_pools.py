@@ -200,7 +200,7 @@ for pool in (requests, urllib3, node_agent, java_httpclient, java_urlconnection)
 
 
 def count_and_forward(connect, hang):
-    """Hands each connection on to a real server; counts what the client sends, and holds it back while `hang` is set."""
+    """Hands each connection on to a real server; counts what the client sends, and keeps it while `hang` is set."""
     def behaviour(server, sock, number):
         del number
         with connect() as far:

@@ -36,6 +36,7 @@ static int scene_calls(int argc, char **argv)
     close(fd);
     /* One that is given up late, by the real clock. */
     fd = caller_connect(&healthy, 0);
+    CHECK(send(fd, "request", 7, 0) == 7);
     wait_long();
     close(fd);
     int *interposed = dlsym(RTLD_DEFAULT, "interposed");

@@ -10,7 +10,7 @@ import unittest
 from fixtures import (ANSWER, BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http,
                       eventually, flapping, forward_to, over_tls, reset_after_request, reset_in_handshake, stay_silent)
 
-from .exceptions import AT_ONCE, CANNOT, ENDS_WELL, LEFT_OUT, STATIC, TLS_INSIDE
+from .exceptions import AT_ONCE, CANNOT, ENDS_WELL, IN_RESERVE, LEFT_OUT, STATIC, TLS_INSIDE
 from .programs import DAEMONS, NONE, PROGRAMS, UNIX
 from .scenarios import BRANCHES, KEPT, SCENARIOS, TLS_KEPT, answer_after, answer_git
 
@@ -134,6 +134,9 @@ class Cells(unittest.TestCase):
         """Holds the circuit against the table. made: the calls that the server saw."""
         failures = {name: count for name, count in circuit["failures"].items() if count}
         counters = circuit["counters"]
+        if made is not None and counters["admitted"] > made and (entry.name, scenario.name) in IN_RESERVE:
+            self.judge_with_reserve(entry, scenario, circuit, failures)
+            return
         self.assertEqual((circuit["state"], circuit["in_flight"]), ("closed", 0), circuit)
         self.assertEqual((counters["refused"], counters["opened"], counters["late"]), (0, 0, 0), circuit)
         if (entry.name, scenario.name) in CANNOT:
@@ -154,6 +157,15 @@ class Cells(unittest.TestCase):
             self.assertEqual(counters["succeeded"], 0, circuit)
             self.assertEqual(circuit["last_failure"]["kind"], scenario.kind)
             self.assertEqual(circuit["last_failure"]["program"], entry.is_called(command, scenario.tls))
+
+    def judge_with_reserve(self, entry, scenario, circuit, failures):
+        """The call's own outcome must be there; a connection in reserve may have added one of its own."""
+        allowed = IN_RESERVE[entry.name, scenario.name]
+        self.assertLessEqual(set(failures) - {scenario.kind}, allowed, circuit)
+        if scenario.kind is not None and (entry.name, scenario.name) not in CANNOT:
+            self.assertIn(scenario.kind, failures, circuit)
+        else:
+            self.assertGreaterEqual(circuit["counters"]["succeeded"], 1, circuit)
 
     def run_hanging(self, entry, scenario):
         """A program that hangs: while it does, the clock moves and the next admission charges its call."""
@@ -191,7 +203,7 @@ class Cells(unittest.TestCase):
     # kept connections
 
     def run_kept(self, entry, scenario):
-        """While the program waits for its first answer, another one opens the circuit; then comes its second request."""
+        """While the program waits for its answer, another one opens the circuit; then comes its second request."""
         gate = threading.Event()
         self.addCleanup(gate.set)
         first = answer_after(gate, BRANCHES if entry.protocol == "git" else ANSWER)

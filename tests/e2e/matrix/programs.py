@@ -195,8 +195,9 @@ PROGRAMS = [
     Program("python_asyncio", asyncio_streams, "ConnectionRefusedError"),
     Program("python_aiohttp", script([PYTHON], "aiohttp_get.py"), "Cannot connect to host", timeout=2, tls=INSIDE,
             again=True),
-    Program("node_http", script(["node"], "http_get.js", 1000), "ECONNREFUSED", tls=INSIDE, again=True),
-    Program("node_fetch", script(["node"], "fetch_get.js", 1000), "ECONNREFUSED", tls=INSIDE, again=True),
+    Program("node_http", script(["node"], "http_get.js", 1000), "ECONNREFUSED", timeout=2, tls=INSIDE, again=True),
+    Program("node_fetch", script(["node"], "fetch_get.js", 1000), "ECONNREFUSED", timeout=2, tls=INSIDE,
+            again=True),
     Program("java_httpurlconnection", java("UrlConnectionGet"), tls=INSIDE, again=True),
     # Its timeout runs from before its own classes are loaded.
     Program("java_httpclient", java("HttpClientGet"), "java.net.ConnectException", timeout=3, slow_tls=3,
