@@ -6,13 +6,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -321,75 +316,10 @@ static void start_takes_no_longer_with_a_million_descriptors(void **state)
     }
 }
 
-/* --- AT_SECURE --- */
-
-static int scene_secure(int argc, char **argv)
-{
-    struct server server;
-    (void)argc;
-    CHECK(getauxval(AT_SECURE) == 1);
-    CHECK(dlsym(RTLD_DEFAULT, "connect") != (void *)bare.connect); /* the library is in this process */
-    server_at_port(&server, argv[0]);
-    CHECK(connect(caller_socket(&server, 0), AT(&server)) == -1 && errno == ECONNREFUSED);
-    return 0;
-}
-
-/*
- * In a set-user-ID program ld.so preloads only libraries of the system's folders that have the bit themselves: in a
- * mount namespace of its own, ours takes another's place there.
- */
-struct secure {
-    const char *program, *library, *place;
-};
-
-static void become_secure(void *context)
-{
-    struct secure *secure = context;
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount(secure->library, secure->place, NULL, MS_BIND, NULL) != 0)
-        _exit(77);
-    CHECK(setgid(1) == 0 && setuid(1) == 0);
-}
-
-static void set_user_id_program_is_left_alone(void **state)
-{
-    static const char *const places[] = {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
-                                         "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"};
-    struct server server;
-    struct secure secure = {.place = access(places[0], F_OK) == 0 ? places[0] : places[1]};
-    char programs[2][PATH_MAX], command[8 * PATH_MAX];
-    (void)state;
-    if (geteuid() != 0 || access(secure.place, F_OK) != 0) {
-        print_message("needs root, and libjemalloc2\n");
-        skip();
-    }
-    server_start(&server, "127.0.0.1", SERVER_REFUSES);
-    snprintf(programs[0], PATH_MAX, "%s/secure", stage_folder());
-    snprintf(programs[1], PATH_MAX, "%s/secure.so", stage_folder());
-    snprintf(command, sizeof command, "cp '%s' '%s' && cp '%s' '%s' && chmod 4755 '%s' '%s' && chmod 755 '%s'",
-             stage_program(), programs[0], stage_library(), programs[1], programs[0], programs[1], stage_folder());
-    assert_int_equal(system(command), 0);
-    secure.program = programs[0];
-    secure.library = programs[1];
-    struct scene_options options = {.preload = "libjemalloc.so.2",
-                                    .program = programs[0],
-                                    .arguments = {server_port(&server)},
-                                    .before = become_secure,
-                                    .context = &secure};
-    int status = scene_run("secure", &options);
-    if (WEXITSTATUS(status) == 77) {
-        print_message("no mount namespaces here\n");
-        skip();
-    }
-    assert_true(exited_well(status));
-    expect(&server, "nothing");
-    server_stop(&server);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"call", scene_call}, {"nothing", scene_nothing}, {"early", scene_early},
-                                          {"low", scene_low},   {"secure", scene_secure},   {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"call", scene_call}, {"nothing", scene_nothing}, {"early", scene_early}, {"low", scene_low}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_under_the_library_is_guarded),
         cmocka_unit_test(constructors_before_ours_may_use_sockets),
@@ -401,7 +331,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(closed_standard_descriptors_are_the_programs),
         cmocka_unit_test(few_descriptors_are_enough),
         cmocka_unit_test(start_takes_no_longer_with_a_million_descriptors),
-        cmocka_unit_test(set_user_id_program_is_left_alone),
     };
     stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
