@@ -23,8 +23,9 @@
 #define HALF_CLOSE_NS (100 * NS_PER_MS)
 
 /*
- * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed unused did not
- * wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide that, never make it up.
+ * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed
+ * unused did not wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide that,
+ * never make it up.
  */
 #define POLITE_PLACES 512u
 static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this file alone */
@@ -32,7 +33,8 @@ static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this fi
 static void note_polite(const struct connection *connection)
 {
     if (connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED))
-        atomic_store_explicit(&polite[connection->circuit % POLITE_PLACES], connection->circuit + 1, memory_order_relaxed);
+        atomic_store_explicit(&polite[connection->circuit % POLITE_PLACES], connection->circuit + 1,
+                              memory_order_relaxed);
 }
 
 static bool is_spare(const struct connection *connection)

@@ -55,8 +55,8 @@ static inline bool tls_is_record(const void *bytes, size_t count, bool hello)
 }
 
 /*
- * Whether a record of the handshake is an alert: in plain (RFC 8446, 6), or encrypted by TLS 1.3, where its length gives
- * it away: two bytes, the type, and a tag of 16. What else a client encrypts in the handshake is longer.
+ * Whether a record of the handshake is an alert: in plain (RFC 8446, 6), or encrypted by TLS 1.3, where its length
+ * gives it away: two bytes, the type, and a tag of 16. What else a client encrypts in the handshake is longer.
  */
 static inline bool tls_is_alert(const void *bytes, size_t count)
 {
