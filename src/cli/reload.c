@@ -2,8 +2,9 @@
  * reload.c - `sockfuse reload`: running programs take an edited policy, all of it or nothing.
  *
  * The file is validated here, as `check` does; what is handed over has no error in it. The programs take it with their
- * next call; circuits keep their state. What was given on a command line stays: targets of -t are taken up again behind
- * the file's, programs with -o keep the policy that they have, for their options are known to them alone.
+ * next call, on a new connection or on a kept one; circuits keep their state. What was given on a command line stays:
+ * targets of -t are taken up again behind the file's, programs with -o keep the policy that they have, for their
+ * options are known to them alone.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -24,8 +25,10 @@
 
 static const char help[] =
     "Usage: sockfuse reload [-p FILE]\n"
-    "Running programs take the edited policy with their next call. Circuits keep their state and history. A file with\n"
-    "an error is handed to nobody: everything stays as it is.\n"
+    "Running programs take the edited policy with their next call: when they connect, or send a new request on a kept\n"
+    "connection, which from then on goes by the target of the same name. A call that waits for its answer ends as it\n"
+    "began. Circuits keep their state and history. A file with an error is handed to nobody: everything stays as it\n"
+    "is.\n"
     "\n"
     "  -p, --policy FILE  only this policy; else all that are in use\n"
     "  -h, --help         this text\n"
@@ -85,7 +88,7 @@ static void tell(const struct segment *segment, const struct policy *policy)
         keeping++;
     }
     print_safely(policy->identity, stdout);
-    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next call\n", policy->revision,
+    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next connect or request\n", policy->revision,
            taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
     if (keeping > 0)
         printf("  %u started with -o keep%s what %s: pid%s%s\n", keeping, keeping == 1 ? "s" : "",

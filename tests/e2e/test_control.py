@@ -322,7 +322,7 @@ class Reload(Control):
         self.edit(failure_threshold=4, reset_timeout="30s")
         self.assertEqual({process["current"] for process in self.processes().values()}, {False})
         self.assertIn("earlier version", self.does("status"))
-        self.assertIn("handed over; 2 programs take it", self.does("reload"))
+        self.assertIn("handed over; 2 programs take it with the next connect or request", self.does("reload"))
         after = self.circuit()
         self.assertEqual((after["consecutive_failures"], after["counters"]), (3, before["counters"]))
         self.assertEqual(self.call(preloaded), "ECONNRESET")
