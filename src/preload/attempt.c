@@ -26,6 +26,9 @@
  */
 #define AT_ONCE_NS NS_PER_MS
 
+/* Nothing is ever mapped below (vm.mmap_min_addr is no less). */
+#define LOWEST_ADDRESS 4096u
+
 /* Where an attempt goes: the target that takes it and its circuit. */
 struct destination {
     const struct policy *policy;
@@ -69,11 +72,14 @@ static void limit_connect(struct connection *connection, int fd, struct limit *l
         connection_mark(connection, CONNECTION_LIMITED);
 }
 
-/* Enters an admitted attempt into the tables, so that whatever happens next finds it. */
+/*
+ * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
+ * entry: a signal's handler that jumps out of the wrapper would leave a call that nobody ends.
+ */
 static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit,
                   uint32_t call, uint64_t real_ns, struct attempt_ticket *ticket)
 {
-    descriptor former;
+    descriptor former, mine;
     uint32_t number = pool_take();
     struct connection *connection = pool_at(number);
     if (!connection)
@@ -86,7 +92,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     connection->station = station;
     connection->target = destination->match.target;
     connection->policy = destination->policy;
-    connection->cookie = socket_cookie(fd);
+    connection->cookie = 0;
     connection->address_key = endpoint_hash(&destination->endpoint);
     connection->sibling_count = destination->sibling_count;
     memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
@@ -96,11 +102,15 @@ static bool track(int fd, const struct destination *destination, struct station 
         connection_mark(connection, CONNECTION_UNIX);
     ticket->entry = descriptor_of_connection(number, atomic_load_explicit(&connection->serial, memory_order_relaxed));
     pool_publish(connection);
-    if (descriptor_set(fd, ticket->entry, &former)) {
+    bool entered = descriptor_set(fd, ticket->entry, &former);
+    if (entered && !lineage_is_borrowed()) {
+        connection->cookie = socket_cookie(fd);
         life_release(former, fd);
         limit_connect(connection, fd, &ticket->limit);
         return true;
     }
+    if (entered) /* a vfork's child: the table is its parent's */
+        descriptor_set(fd, former, &mine);
     atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
     pool_give(number);
     return false;
@@ -199,7 +209,9 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
     ticket->fd = fd;
     descriptor entry = descriptor_get(fd);
-    if (!guest_ready() || fd < 0 || !address || entry == DESCRIPTOR_OTHER)
+    /* The kernel refuses such addresses unread, and so do we; other bad ones we can't tell without a system call. */
+    bool is_odd = (uintptr_t)address < LOWEST_ADDRESS || length > sizeof(struct sockaddr_storage);
+    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER)
         return PASSAGE_FREE;
     if (entry == DESCRIPTOR_ELSEWHERE)
         return further_elsewhere(fd, address, length, ticket);
@@ -232,13 +244,13 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
     if (admission_refuses(admission))
         return refuse(fd, &attempt, station, sends, ticket);
-    guest_check_station(station, real_ns);
     if (call == CALL_NONE)
         return PASSAGE_FREE;
-    if (lineage_is_borrowed() || !track(fd, &destination, station, attempt.circuit, call, real_ns, ticket)) {
+    if (!track(fd, &destination, station, attempt.circuit, call, real_ns, ticket)) {
         guard_forget(&station->guard, call, target, attempt.shard, now_ns);
         return PASSAGE_FREE;
     }
+    guest_check_station(station, real_ns);
     if (target->fault_count)
         return rehearsal_begin(life_of(ticket->entry), fd, &attempt, address, ticket);
     return PASSAGE_GUARDED;
@@ -307,18 +319,24 @@ int connection_returned(const struct attempt_ticket *ticket, int result, int err
     return ticket->limit.option && result < 0 && ran_out ? ETIMEDOUT : error;
 }
 
+/* A handler jumped out of the wrapper before its call had a descriptor, or after it had none: nobody will end it. */
+static bool is_lost(uint32_t call, struct station *station)
+{
+    if (held_has(call))
+        return false;
+    guard_forget(&station->guard, call, &guest_policy()->targets[0], call, clock_circuit_ns());
+    return true;
+}
+
 bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
 {
-    (void)context;
-    if (phase != PHASE_CONNECTING)
-        return true;
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *connection = pool_at(i);
-        if (!connection || !pool_is_live(connection) || connection->call != call ||
+        if (!connection || !pool_is_live(connection) || connection->call != call || connection->station != context ||
             connection->epoch != lineage_epoch())
             continue;
         int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-        if (!life_is_same_socket(connection, fd))
+        if (phase != PHASE_CONNECTING || !life_is_same_socket(connection, fd))
             return true;
         enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
         if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
@@ -326,5 +344,5 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
         life_connected(connection);
         return false;
     }
-    return true;
+    return !is_lost(call, context);
 }

@@ -88,10 +88,8 @@ void connection_duplicated(int fd, int to)
         ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()))
         return;
     struct connection *connection = life_of_anybody(entry);
-    if (descriptor_connection(entry) && !connection)
-        entry = 0; /* its record has moved on */
-    if (connection)
-        atomic_fetch_add_explicit(&connection->aliases, 1, memory_order_relaxed);
+    if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
+        entry = 0; /* another thread has closed it, and its record moves on */
     descriptor_set(to, entry, &former);
     life_release(former, to); /* a close was missed: the cookie keeps this from charging anything */
 }

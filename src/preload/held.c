@@ -95,6 +95,14 @@ void held_resolve(struct station *station, uint32_t circuit, uint64_t address_ke
     }
 }
 
+bool held_has(uint32_t call)
+{
+    for (uint32_t i = 0; i < HELD_MAX; i++)
+        if (atomic_load_explicit(&places[i].state, memory_order_acquire) != PLACE_FREE && places[i].call == call)
+            return true;
+    return false;
+}
+
 void held_resolve_all(void)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++)

@@ -19,6 +19,8 @@
 bool held_take(struct connection *connection, const struct observation *observation);
 /* An attempt to the circuit begins: what was held for it is judged. */
 void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key);
+/* Whether the call is held. */
+bool held_has(uint32_t call);
 /* The program ends. */
 void held_resolve_all(void);
 

@@ -217,6 +217,12 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
         if (settle_broken_answer(connection))
             return;
         struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
+        /* A peer's reset leaves the socket dead; one that lives was shut on this side, before or by another process. */
+        if (seen == SEEN_ERROR && error == EPIPE && !connection_has(connection, CONNECTION_UNIX) &&
+            state.stage != SOCKET_DEAD && state.stage != SOCKET_UNKNOWN) {
+            connection_mark(connection, CONNECTION_SHUT_WRITE);
+            return;
+        }
         if (state.data_in && data_is_answer(connection))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)

@@ -91,6 +91,17 @@ void pool_publish(struct connection *connection)
     atomic_store_explicit(&connection->aliases, 1, memory_order_release);
 }
 
+bool pool_add_alias(struct connection *connection)
+{
+    uint32_t aliases = atomic_load_explicit(&connection->aliases, memory_order_relaxed);
+    do {
+        if (aliases == 0)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&connection->aliases, &aliases, aliases + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return true;
+}
+
 bool pool_is_live(const struct connection *connection)
 {
     return atomic_load_explicit(&connection->aliases, memory_order_acquire) != 0;

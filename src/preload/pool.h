@@ -77,6 +77,8 @@ struct connection {
  */
 uint32_t pool_take(void);
 void pool_publish(struct connection *connection);
+/* One more descriptor stands for the record; false if none does any more: it is being given back. */
+bool pool_add_alias(struct connection *connection);
 /* Whether the record is filled and stands for a descriptor. */
 bool pool_is_live(const struct connection *connection);
 void pool_give(uint32_t number);

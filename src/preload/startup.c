@@ -193,6 +193,7 @@ static struct station *station_new(bool private, struct segment_error *error)
     if (!private && !guest.keeps_policy)
         watch_reloads(station);
     station->guard.still_hangs = connection_still_hangs;
+    station->guard.context = station;
     memcpy(station->guard.program, guest.program, sizeof guest.program);
     atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
                           memory_order_release);

@@ -11,6 +11,7 @@
 
 #include "segment/bulkhead.h"
 #include "segment/circuits.h"
+#include "segment/clock.h"
 #include "segment/force.h"
 #include "segment/layout.h"
 #include "segment/overdue.h"
@@ -19,6 +20,7 @@
 
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
 #define STEPS_MAX 16u
+#define TIDY_NS (10 * NS_PER_S)
 
 static uint64_t due_after(uint64_t now_ns, uint64_t timeout_ns)
 {
@@ -202,6 +204,21 @@ static enum admission ask_both(struct guard *guard, const struct attempt *attemp
     return admission;
 }
 
+/*
+ * Calls of processes that were killed, or have called exec, are given back as neutral by others' attempts, now and then. Not
+ * while the circuit refuses: a refusal makes no system call.
+ */
+static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
+{
+    uint64_t after = atomic_load_explicit(&guard->tidy_after_ns, memory_order_relaxed);
+
+    if (now_ns < after || !circuit_is_closed(circuit) ||
+        !atomic_compare_exchange_strong_explicit(&guard->tidy_after_ns, &after, now_ns + TIDY_NS, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    overdue_sweep(guard, attempt->target, attempt->shard, now_ns);
+}
+
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
     const struct target *target = attempt->target;
@@ -216,6 +233,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
         return pass_unguarded(segment);
+    tidy(guard, attempt, circuit, now_ns);
 
     enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &ticket);
     if (admission_refuses(admission))

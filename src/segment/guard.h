@@ -29,13 +29,14 @@ struct guard {
     char program[PROGRAM_NAME_MAX];
     char log[PATH_MAX]; /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
     /*
-     * Asked before an overdue attempt of this very process is charged: does it still hang? (The kernel knows of a
+     * Asked before an overdue call of this very process is charged: does it still hang? (The kernel knows of a
      * connection that the program has not asked about.) False: it does not, and guard_connected was told. NULL: it
      * hangs. May make system calls.
      */
     bool (*still_hangs)(uint32_t call, enum phase phase, void *context);
     void *context;
     _Atomic uint64_t sweep_after_ns; /* private: when the dead owners' records are looked for again; start with 0 */
+    _Atomic uint64_t tidy_after_ns;  /* private: the same, when there is no need; start with 0 */
 };
 
 /* An attempt, as the engine sees it. */

@@ -103,11 +103,10 @@ static void charge(struct scan *scan, uint32_t call, const struct call_view *vie
         settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
 }
 
-/* Whether the engine knows that an overdue attempt of this very process does not hang; it may have moved it by then. */
+/* Whether the engine knows that an overdue call of this very process does not hang; it may have moved it by then. */
 static bool is_known_to_live(const struct guard *guard, uint32_t call, const struct call_view *view)
 {
-    return view->phase == PHASE_CONNECTING && guard->still_hangs != NULL &&
-           !guard->still_hangs(call, view->phase, guard->context);
+    return guard->still_hangs != NULL && !guard->still_hangs(call, view->phase, guard->context);
 }
 
 /* Looks at one call of the circuit; returns when it should be looked at again. */
