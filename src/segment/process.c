@@ -14,7 +14,7 @@
 
 #include "segment/clock.h"
 #include "segment/layout.h"
-#include "segment/life.h"
+#include "segment/process_life.h"
 #include "segment/shared.h"
 
 /* Up to here a new process takes an unused place rather than ask whether somebody in a used one is dead. */
@@ -26,7 +26,7 @@
 
 #define EPOCH_BITS 20u
 #define EPOCH_MASK ((UINT32_C(1) << EPOCH_BITS) - 1)
-_Static_assert(EPOCH_BITS + LIFE_BITS == 64, "a word holds both");
+_Static_assert(EPOCH_BITS + PROCESS_LIFE_BITS == 64, "a word holds both");
 
 static uint64_t make_claim(uint32_t pid, uint32_t epoch)
 {
@@ -72,21 +72,21 @@ static uint64_t claim_of(const struct process_slot *slot, uint32_t holder)
 static uint64_t tagged_load(const _Atomic uint64_t *word, uint64_t claim)
 {
     uint64_t tagged = atomic_load_explicit(word, memory_order_relaxed);
-    return tagged >> LIFE_BITS == (claim_epoch(claim) & EPOCH_MASK) ? tagged & LIFE_MASK : 0;
+    return tagged >> PROCESS_LIFE_BITS == (claim_epoch(claim) & EPOCH_MASK) ? tagged & PROCESS_LIFE_MASK : 0;
 }
 
 static void tagged_replace(_Atomic uint64_t *word, uint64_t former, uint64_t value, uint32_t epoch)
 {
-    uint64_t tagged = (uint64_t)(epoch & EPOCH_MASK) << LIFE_BITS | (value & LIFE_MASK);
+    uint64_t tagged = (uint64_t)(epoch & EPOCH_MASK) << PROCESS_LIFE_BITS | (value & PROCESS_LIFE_MASK);
     atomic_compare_exchange_strong_explicit(word, &former, tagged, memory_order_relaxed, memory_order_relaxed);
 }
 
-static struct life life_of(const struct process_slot *slot, uint64_t claim)
+static struct process_life life_of(const struct process_slot *slot, uint64_t claim)
 {
-    return (struct life){.pid = claim_pid(claim),
-                         .start = tagged_load(&slot->start, claim),
-                         .space = tagged_load(&slot->space, claim),
-                         .image = tagged_load(&slot->image, claim)};
+    return (struct process_life){.pid = claim_pid(claim),
+                                 .start = tagged_load(&slot->start, claim),
+                                 .space = tagged_load(&slot->space, claim),
+                                 .image = tagged_load(&slot->image, claim)};
 }
 
 static uint32_t processes_high(const struct segment *segment)
@@ -106,7 +106,7 @@ static void raise_high(struct segment *segment, uint32_t index)
 }
 
 struct newcomer {
-    struct life life;
+    struct process_life life;
     const char *program;
     uint64_t revision;
 };
@@ -138,7 +138,7 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
 }
 
 /* Whether this process's former image, before an exec, left the place. A place that this image took stays. */
-static bool is_left_by_exec(const struct life *owner, const struct life *self)
+static bool is_left_by_exec(const struct process_life *owner, const struct process_life *self)
 {
     return owner->pid == self->pid && owner->start == self->start && self->start != 0 && owner->space == self->space &&
            owner->image != self->image && owner->image != 0;
@@ -155,7 +155,7 @@ static uint32_t take_own_or_free(struct segment *segment, const struct newcomer 
             free_index = index;
         if (claim_pid(claim) != newcomer->life.pid)
             continue;
-        struct life owner = life_of(slot, claim);
+        struct process_life owner = life_of(slot, claim);
         uint32_t holder = is_left_by_exec(&owner, &newcomer->life) ? take_place(segment, index, claim, newcomer) : 0;
         if (holder != 0)
             return holder;
@@ -178,8 +178,8 @@ static uint32_t take_from_dead(struct segment *segment, uint32_t high, uint32_t 
         uint32_t index = (first + step) % high;
         struct process_slot *slot = &segment->map->processes[index];
         uint64_t claim = load_claim(slot);
-        struct life owner = life_of(slot, claim);
-        if (claim_pid(claim) != 0 && life_goes_on(&owner))
+        struct process_life owner = life_of(slot, claim);
+        if (claim_pid(claim) != 0 && process_life_goes_on(&owner))
             continue;
         uint32_t holder = take_place(segment, index, claim, newcomer);
         if (holder != 0)
@@ -214,7 +214,7 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
         struct process_slot *slot = &segment->map->processes[index];
         uint64_t claim = load_claim(slot);
         uint64_t attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_relaxed);
-        if (life_can_ask(tagged_load(&slot->space, claim)) || (oldest_claim != 0 && attached_ns >= oldest_ns))
+        if (process_life_can_ask(tagged_load(&slot->space, claim)) || (oldest_claim != 0 && attached_ns >= oldest_ns))
             continue;
         oldest = index;
         oldest_claim = claim;
@@ -226,7 +226,7 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
 {
     struct newcomer newcomer = {.program = program, .revision = revision};
-    life_know_self(&newcomer.life);
+    process_life_know_self(&newcomer.life);
     for (unsigned int round = 0; round < JOIN_ROUNDS; round++) {
         uint32_t holder = take_own_or_free(segment, &newcomer), high = processes_high(segment);
         if (holder == 0 && high >= PLACES_BEFORE_ASKING)
@@ -269,8 +269,8 @@ bool process_alive(const struct segment *segment, uint32_t holder)
     uint64_t claim = slot ? claim_of(slot, holder) : 0;
     if (claim == 0)
         return false;
-    struct life owner = life_of(slot, claim);
-    return life_goes_on(&owner);
+    struct process_life owner = life_of(slot, claim);
+    return process_life_goes_on(&owner);
 }
 
 bool process_describe(const struct segment *segment, uint32_t holder, struct process_view *view)

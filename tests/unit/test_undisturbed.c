@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "segment/handover.h"
-#include "segment/life.h"
+#include "segment/process_life.h"
 #include "segment/log.h"
 #include "segment/undisturbed.h"
 
@@ -77,16 +77,16 @@ static void append_to_log(struct state *place)
 
 static void ask_for_self(struct state *place)
 {
-    struct life self;
+    struct process_life self;
     (void)place;
-    life_know_self(&self);
+    process_life_know_self(&self);
 }
 
 static void ask_for_parent(struct state *place)
 {
-    struct life parent = {.pid = (uint32_t)getppid()};
+    struct process_life parent = {.pid = (uint32_t)getppid()};
     (void)place;
-    life_goes_on(&parent);
+    process_life_goes_on(&parent);
 }
 
 static void read_handover(struct state *place)

@@ -1,11 +1,11 @@
 /*
- * life.c - asking /proc whether a process lives.
+ * process_life.c - asking /proc whether a process lives.
  *
  * Of /proc/PID/stat the state, the number of threads and the start time are read, with open, read and close.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
-#include "segment/life.h"
+#include "segment/process_life.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include "segment/undisturbed.h"
 
 /*
- * This process's pid name space, and whether /proc speaks of it. Kept, for life_goes_on may be asked inside a
- * wrapper. Every life_know_self writes them, so also a fork's child, which may be in another space. Relaxed: each
+ * This process's pid name space, and whether /proc speaks of it. Kept, for process_life_goes_on may be asked inside a
+ * wrapper. Every process_life_know_self writes them, so also a fork's child, which may be in another space. Relaxed: each
  * stands alone.
  */
 static _Atomic uint64_t own_space;
@@ -67,7 +67,7 @@ static bool parse_stat(const char *text, struct stat_fields *fields)
         if (field == 20)
             fields->threads = number;
         else if (field == 22)
-            fields->start = number & LIFE_MASK;
+            fields->start = number & PROCESS_LIFE_MASK;
     }
     return true;
 }
@@ -106,10 +106,10 @@ static uint64_t own_image(void)
     const void *bytes = (const void *)(uintptr_t)getauxval(AT_RANDOM);
     if (bytes)
         memcpy(&chance, bytes, sizeof chance);
-    return chance & LIFE_MASK;
+    return chance & PROCESS_LIFE_MASK;
 }
 
-void life_know_self(struct life *self)
+void process_life_know_self(struct process_life *self)
 {
     struct stat_fields fields;
     struct stat space;
@@ -117,30 +117,30 @@ void life_know_self(struct life *self)
     /* A /proc that was mounted in another pid name space numbers the processes otherwise: nothing in it is of use. */
     bool usable = read_stat("/proc/self/stat", &fields) && fields.pid == self->pid;
     self->start = usable ? fields.start : 0;
-    self->space = stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino & LIFE_MASK : 0;
+    self->space = stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino & PROCESS_LIFE_MASK : 0;
     self->image = own_image();
     atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
     atomic_store_explicit(&own_proc, usable ? PROC_USABLE : PROC_UNUSABLE, memory_order_relaxed);
 }
 
-bool life_can_ask(uint64_t space)
+bool process_life_can_ask(uint64_t space)
 {
     uint64_t own = atomic_load_explicit(&own_space, memory_order_relaxed);
     return space == 0 || own == 0 || space == own;
 }
 
-bool life_goes_on(const struct life *life)
+bool process_life_goes_on(const struct process_life *life)
 {
     struct stat_fields fields;
     char path[32];
     struct text text;
     if (atomic_load_explicit(&own_proc, memory_order_relaxed) == PROC_UNKNOWN) {
-        struct life self;
-        life_know_self(&self);
+        struct process_life self;
+        process_life_know_self(&self);
     }
     if (life->pid == 0 || life->pid > INT32_MAX)
         return false;
-    if (!life_can_ask(life->space))
+    if (!process_life_can_ask(life->space))
         return true;
     text_start(&text, path, sizeof path);
     text_add(&text, "/proc/");
