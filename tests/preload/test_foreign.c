@@ -122,6 +122,22 @@ static void plugin_that_ends_in_a_jump_finds_its_library(void **state)
     assert_true(exited_well(scene_run("hand-over", &options)));
 }
 
+/* In this program there is none. */
+static void function_without_a_library_answers_an_error(void **state)
+{
+    int (*read_it)(void *session, void *buffer, int count);
+    int (*read_more)(void *session, void *buffer, size_t count, size_t *got);
+    char byte;
+    size_t got = 7;
+    (void)state;
+    *(void **)&read_it = dlsym(RTLD_DEFAULT, "SSL_read");
+    *(void **)&read_more = dlsym(RTLD_DEFAULT, "SSL_read_ex");
+    assert_true(read_it && read_more);
+    assert_int_equal(read_it(&byte, &byte, 1), -1);
+    assert_int_equal(read_more(&byte, &byte, 1, &got), 0);
+    assert_int_equal(got, 7);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
@@ -131,6 +147,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(plugin_in_the_place_of_another_has_its_own_library),
         cmocka_unit_test(library_of_the_global_scope_stays_while_it_is_used),
         cmocka_unit_test(plugin_that_ends_in_a_jump_finds_its_library),
+        cmocka_unit_test(function_without_a_library_answers_an_error),
     };
     stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
