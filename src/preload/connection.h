@@ -52,8 +52,8 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
  */
 bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends,
                        int *result);
-/* After it, with its result and errno. Returns the errno that the program shall see: ETIMEDOUT where its wait was
- * ended. */
+/* After it, with its result and errno. Returns the errno that the program shall see:
+ * ETIMEDOUT where its wait was ended. */
 int connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
@@ -106,11 +106,11 @@ void connection_shutting(int fd, int how);
 void connection_closing(int fd);
 /* Before close_range and closefrom. */
 void connection_closing_range(unsigned int first, unsigned int last);
-/* After a successful socket(): the number's past, if a close of it was missed, is over; what it is now is remembered.
- */
+/* After a successful socket(): the number's past, if a close of it was missed, is over;
+ * what it is now is remembered. */
 void connection_created(int fd, int domain, int type, int protocol);
-/* After a successful dup: `to` is another number for what `fd` is; `to`'s own past was ended by connection_closing
- * before. */
+/* After a successful dup: `to` is another number for what `fd` is;
+ * `to`'s own past was ended by connection_closing before. */
 void connection_duplicated(int fd, int to);
 
 /* Before the process ends: settles what its status tells, gives everything back. Once; later calls find nothing. */

@@ -1,6 +1,6 @@
 /*
- * descriptors.h - what is known of each descriptor number: nothing, what socket() was asked for, or a guarded
- * connection.
+ * descriptors.h - what is known of each descriptor number:
+ * nothing, what socket() was asked for, or a guarded connection.
  *
  * Chunks are mapped when a number in them is first used; nothing loops over RLIMIT_NOFILE. An entry is one 64-bit word,
  * so reading it is one load: the way of an untracked descriptor through every wrapper. Async-signal-safe; no lock.

@@ -95,8 +95,8 @@ static in_port_t *port_of(struct elsewhere *elsewhere)
                                                        : &elsewhere->address.in6.sin6_port;
 }
 
-/* The address that the socket is bound to, or will be when it is connected within this host. False: of another family
- * than `wanted`. */
+/* The address that the socket is bound to, or will be when it is connected within this host.
+ * False: of another family than `wanted`. */
 static bool own_address(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
 {
     struct in6_addr *in6 = &elsewhere->address.in6.sin6_addr;
@@ -145,8 +145,8 @@ bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *
     if (!own_address(elsewhere, fd, wanted))
         return false;
     if (*port_of(elsewhere) == 0) {
-        /* To no address: then the kernel takes the binding back when the attempt is over, and the socket is fresh
-         * again. */
+        /* To no address: then the kernel takes the binding back when the attempt
+         * is over, and the socket is fresh again. */
         struct elsewhere any = {.address.any.sa_family = wanted->sa_family};
         socklen_t length = wanted->sa_family == AF_INET ? sizeof any.address.in : sizeof any.address.in6;
         if (bind(fd, &any.address.any, length) != 0 || !own_address(elsewhere, fd, wanted))

@@ -25,8 +25,8 @@ struct elsewhere {
     } address;
 };
 
-/* Where a fallback is for that socket; false if it can't be connected there: another family, IPV6_V6ONLY, an unresolved
- * host. */
+/* Where a fallback is for that socket; false if it can't be connected there:
+ * another family, IPV6_V6ONLY, an unresolved host. */
 bool elsewhere_fallback(struct elsewhere *elsewhere, int fd, const struct fallback *fallback);
 
 /* Where the kernel refuses: port 0 of this host, at which nobody can listen, or an abstract name that nobody has. */
@@ -40,8 +40,8 @@ bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *
 
 /*
  * What the socket shall not receive from itself: `everything`, so that it stays in SYN-SENT; or data alone, so that it
- * is connected, but does not read what it sends. False if the kernel does not take the filter (no TCP socket,
- * SO_LOCK_FILTER).
+ * is connected, but does not read what it sends. False if the kernel does not
+ * take the filter (no TCP socket, SO_LOCK_FILTER).
  */
 bool elsewhere_deafen(int fd, bool everything);
 void elsewhere_undeafen(int fd);

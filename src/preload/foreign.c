@@ -112,7 +112,7 @@ static void write_place(struct foreign_caller *place, uint64_t edition, uintptr_
 {
     if (!atomic_compare_exchange_strong_explicit(&place->edition, &edition, edition + 1, memory_order_relaxed,
                                                  memory_order_relaxed))
-        return; /* somebody else took it */
+        return;                                /* somebody else took it */
     atomic_thread_fence(memory_order_release); /* the odd edition before the words */
     atomic_store_explicit(&place->caller, caller, memory_order_relaxed);
     atomic_store_explicit(&place->unloads, unloads, memory_order_relaxed);

@@ -14,7 +14,7 @@
 
 #define FOREIGN_CALLERS 32u
 
-/* What was found for callers of one function; all zero at the start. With all places taken it is looked up each time. */
+/* What was found for callers of one function; zero at the start. With all places taken it is looked up each time. */
 struct foreign_callers {
     struct foreign_caller {
         _Atomic uint64_t edition; /* odd: it is being written; 0: never was */

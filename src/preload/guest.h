@@ -1,13 +1,31 @@
 /*
  * guest.h - the library's state in its host process: the roots, and how far start-up has come.
  *
- * Everything here is written by startup.c (and once more after a fork, or when the segment's file was deleted) and read
- * by everybody. Each level needs those before it:
+ * Everything in `guest` is written by startup.c (and once more after a fork, or when the segment's file was deleted)
+ * and read by everybody. Each level needs those before it:
  *
- *   loaded     the dynamic linker has mapped us; other libraries' constructors may already call wrappers: they pass
- * through resolved   real.NAME leads behind us policied   there is a policy for this program; without one the library
- * stays here and does nothing attached   the segment is mapped and this process has a slot in it ready guest_ready() is
- * true: wrappers guard
+ *   loaded     the dynamic linker has mapped us; other libraries' constructors may already call wrappers, which pass
+ *              through
+ *   resolved   real.NAME leads behind us
+ *   policied   there is a policy for this program; without one the library stays here and does nothing
+ *   attached   the segment is mapped, and this process has a slot in it
+ *   ready      guest_ready() is true: wrappers guard
+ *
+ * All state that can change, by the file that owns it; what is static is touched by that file alone:
+ *
+ *   startup.c      guest; stations: the segments that were ever attached; said: that one line was written;
+ *                  patterns, options: what the environment holds, while it is read
+ *   real.c         real: the functions behind us
+ *   descriptors.c  descriptor_chunks: what each number is; highest_chunk
+ *   pool.c         chunks, high, free_list: the records of connections
+ *   lineage.c      wiped, fallback, forks, last_epoch: which process this is
+ *   held.c         places, holding: failures that wait for another address
+ *   siblings.c     races, connections: attempts side by side
+ *   names.c        entries, answers, next_place, used: what names the resolver gave to addresses
+ *   rehearsal.c    own_numbers: attempts, where no run counts them
+ *   tls.c          tls_thread: what a thread's TLS library does; pairs: sessions and their connections
+ *   wrap_tls.c     callers, for each function: which one a caller means
+ *   segment/       clock.c: replaced_clock, read_time; life.c: own_space, own_proc: the pid name space
  */
 #ifndef SOCKFUSE_PRELOAD_GUEST_H
 #define SOCKFUSE_PRELOAD_GUEST_H
@@ -19,12 +37,12 @@
 #include "policy/policy.h"
 #include "segment/guard.h"
 
-/* A guard with the segment that it uses; the segment of a deleted file stays mapped, for calls may be in flight in it.
- */
+/* A guard with the segment that it uses;
+ * the segment of a deleted file stays mapped, for calls may be in flight in it. */
 struct station {
     struct guard guard;
     struct segment segment;
-    _Atomic uint64_t identity; /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+    _Atomic uint64_t identity;       /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
     const _Atomic uint32_t *reloads; /* in the segment: how many policies were handed over; NULL: none is taken */
     _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
     _Atomic uint64_t reload_claim;   /* lineage's epoch:32 | number of the one that a thread has taken on */
@@ -33,18 +51,16 @@ struct station {
 struct guest {
     _Atomic bool ready;
     _Atomic(const struct policy *) policy; /* the present one; see guest_policy */
-    bool keeps_policy;  /* it was started with options of its own, which a policy from outside does not have */
-    uint64_t loaded_ns; /* real clock: when the policy was read */
+    bool keeps_policy;     /* it was started with options of its own, which a policy from outside does not have */
+    uint64_t loaded_ns;    /* real clock: when the policy was read */
     char folder[PATH_MAX]; /* of the segments */
     char program[PROGRAM_NAME_MAX];
     _Atomic(struct station *) host;    /* scope = host */
     _Atomic(struct station *) process; /* scope = process */
-    uint32_t
-        run; /* hash of SOCKFUSE_RUN: processes that share it number their attempts together (rehearsal.c); 0: none */
+    uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
     _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
 };
 
-/* A root. */
 extern struct guest guest;
 
 static inline bool guest_ready(void)

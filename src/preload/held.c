@@ -11,8 +11,8 @@
 #define HELD_MAX 64u
 /*
  * A program that goes on to another address does so at once, or after the delay of Happy Eyeballs (RFC 8305 says 250
- * ms, and at most 2 s). Until then an attempt to the same address is another thread's, or another request of an event
- * loop.
+ * ms, and at most 2 s). Until then an attempt to the same address is another thread's,
+ * or another request of an event loop.
  */
 #define GOES_ON_WITHIN_NS NS_PER_S
 

@@ -4,8 +4,8 @@
  * A name has two addresses, the first is dead, nothing is known of the second: a program that goes on to the second one
  * has met a dead address, a program that does not has met a dead destination. So the failure is held until the program
  * tries another address, or tries the same one again after a while, or ends. Meanwhile the call stays in flight, and
- * other processes find it overdue after connect_timeout. Fixed size; when it is full nothing is held.
- * Async-signal-safe.
+ * other processes find it overdue after connect_timeout. Fixed size;
+ * when it is full nothing is held. Async-signal-safe.
  */
 #ifndef SOCKFUSE_PRELOAD_HELD_H
 #define SOCKFUSE_PRELOAD_HELD_H

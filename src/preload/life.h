@@ -44,8 +44,8 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
 /* The same without asking: for what is certain. `at_once`: connect itself failed without having waited. */
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once);
 
-/* The program ends its interest in the connection while the descriptor is still open: judges the call by the kernel's
- * word. */
+/* The program ends its interest in the connection while the descriptor is still open:
+ * judges the call by the kernel's word. */
 enum life_end {
     LIFE_CLOSES, /* its last descriptor is about to be closed, or the program ends */
     LIFE_SHUTS,  /* the program shuts it, and can still read its error */
@@ -53,12 +53,12 @@ enum life_end {
 };
 void life_judge_end(struct connection *connection, int fd, enum life_end end);
 
-/* Some closes are missed (by a raw system call, by another thread): is the number still that socket? One system call.
- */
+/* Some closes are missed (by a raw system call, by another thread):
+ * is the number still that socket? One system call. */
 bool life_is_same_socket(const struct connection *connection, int fd);
 
-/* An entry that was taken out of the table: one alias less; with the last one the call ends, while the descriptor is
- * still open. */
+/* An entry that was taken out of the table: one alias less; with the last one the
+ * call ends, while the descriptor is still open. */
 void life_release(descriptor entry, int fd);
 
 /* The connection is over for this process: its records go back. */

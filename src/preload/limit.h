@@ -18,8 +18,8 @@ struct limit {
     struct timeval former;
 };
 
-/* Sets the limit of a blocking call; nothing (and false) if the descriptor does not block or the program's own is as
- * short. */
+/* Sets the limit of a blocking call; nothing (and false) if the descriptor does
+ * not block or the program's own is as short. */
 bool limit_set(struct limit *limit, int fd, int option, uint64_t timeout_ns);
 /* Puts back what was there. */
 void limit_lift(const struct limit *limit, int fd);

@@ -15,8 +15,8 @@
 /* Start-up only. */
 void lineage_start(void);
 
-/* A number for this process's memory, never 0: another one after each fork. What carries a different one is an
- * ancestor's. */
+/* A number for this process's memory, never 0: another one after each fork.
+ * What carries a different one is an ancestor's. */
 uint32_t lineage_epoch(void);
 
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */

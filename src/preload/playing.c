@@ -1,6 +1,6 @@
 /*
- * playing.c - what a program meets after the connection in a rehearsal: the reset, or the canned answer. See
- * rehearsal.h.
+ * playing.c - what a program meets after the connection in a rehearsal:
+ * the reset, or the canned answer. See rehearsal.h.
  *
  * The socket is connected to itself, so what is sent into it comes out of it: the program is woken and reads by
  * whatever means, as it would from a server. What the program itself sends is taken by the wrapper. (What it sends
@@ -96,8 +96,8 @@ static void play_answer(int fd, uint32_t status, const struct iovec *request)
         real.shutdown(fd, SHUT_WR);
 }
 
-/* Dissolving the association aborts it (tcp_disconnect): ECONNRESET waits in the socket, and whoever polls it is woken.
- */
+/* Dissolving the association aborts it (tcp_disconnect):
+ * ECONNRESET waits in the socket, and whoever polls it is woken. */
 static void play_reset(int fd)
 {
     struct sockaddr nobody = {.sa_family = AF_UNSPEC};

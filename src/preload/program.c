@@ -28,8 +28,7 @@ const char *program_name(void)
     return name[0] == '-' && name[1] ? name + 1 : name;
 }
 
-/* --- scripts ---------------------------------------------------------------------------------------------------------
- */
+/* --- scripts --- */
 
 /* Whether the executed file is another one than the binary that runs: then that is the interpreter of a script. */
 static bool is_interpreted(const char *executed)
@@ -78,8 +77,7 @@ static const char *first_word(int argc, char *const *argv)
     return "";
 }
 
-/* --- the search ------------------------------------------------------------------------------------------------------
- */
+/* --- the search --- */
 
 bool program_discover(int argc, char *const *argv, const char *(*environment)(const char *name),
                       struct discovery *found)

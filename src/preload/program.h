@@ -16,8 +16,9 @@ const char *program_name(void);
  *
  *   script      started through its first line (`#!`): the kernel tells by AT_EXECFN. With `#!/usr/bin/env PROG` the
  *               kernel has forgotten it when PROG starts, but then the script is PROG's first argument that is no
- * option argv[0]     which for a script is the interpreter; whoever renames a program (exec -a) means it executable the
- * name of the file that was executed, if the program was renamed
+ *               option
+ *   argv[0]     which for a script is the interpreter; whoever renames a program (exec -a) means it
+ *   executable  the name of the file that was executed, if the program was renamed
  *
  * /proc/PID/comm is not asked: a program may change it at any time. `found->name` points into argv or the auxiliary
  * vector. False: there is none.

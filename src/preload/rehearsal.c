@@ -103,13 +103,13 @@ void rehearsal_over(struct connection *connection, int fd)
 
 /*
  * Whether a signal that was handled meanwhile makes connect answer EINTR. Which one it was can't be told; a program
- * that has a handler without SA_RESTART has it in order to be interrupted. (Those of faults of its own do not come from
- * outside.)
+ * that has a handler without SA_RESTART has it in order to be interrupted.
+ * (Those of faults of its own do not come from outside.)
  */
 static bool is_interruptible(void)
 {
-    /* As the kernel has it, asked by the system call: libc's sigaction is for those who install handlers, which a guest
-     * never does. */
+    /* As the kernel has it, asked by the system call: libc's sigaction is for those
+     * who install handlers, which a guest never does. */
     struct {
         uintptr_t handler;
         unsigned long flags;

@@ -1,6 +1,6 @@
 /*
- * siblings.h - attempts of this program to several addresses of one destination, side by side (Happy Eyeballs, RFC
- * 8305).
+ * siblings.h - attempts of this program to several addresses of one destination,
+ * side by side (Happy Eyeballs, RFC 8305).
  *
  * The losers of such a race are closed while they are pending: that says nothing about their addresses. For each
  * circuit the two addresses that were connected last are remembered, so that a loser can be told. Async-signal-safe; no

@@ -83,8 +83,8 @@ static void preset_address(struct policy *policy, uint32_t answer, const char *n
     }
 }
 
-/* The policy's own names as `run` resolved them ("name=address,address name=…"): for programs with a resolver of their
- * own. */
+/* The policy's own names as `run` resolved them ("name=address,address name=…"):
+ * for programs with a resolver of their own. */
 static void preset_names(struct policy *policy)
 {
     const char *words = environment("SOCKFUSE_NAMES");
@@ -200,8 +200,8 @@ static struct station *station_new(bool private, struct segment_error *error)
     return station;
 }
 
-/* Reads time from libc itself, beneath preloads that bend it: circuits are shared with processes that have no such
- * preload. */
+/* Reads time from libc itself, beneath preloads that bend it:
+ * circuits are shared with processes that have no such preload. */
 static void use_own_clock(void)
 {
     int (*gettime)(clockid_t, struct timespec *);
@@ -266,8 +266,8 @@ static bool become_ready(struct policy *policy)
     return attach(policy);
 }
 
-/* A process that no policy is for looks for one, and that is all it costs: the real functions are then found as they
- * are called. */
+/* A process that no policy is for looks for one, and that is all it costs:
+ * the real functions are then found as they are called. */
 __attribute__((constructor)) static void start(int argc, char **argv) /* glibc hands them to every constructor */
 {
     const char *off = secure_getenv("SOCKFUSE");
@@ -284,8 +284,7 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     errno = keep;
 }
 
-/* --- later -----------------------------------------------------------------------------------------------------------
- */
+/* --- later --- */
 
 struct station *guest_station_now(enum target_scope scope)
 {

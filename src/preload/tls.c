@@ -12,8 +12,8 @@
 
 __thread struct tls_thread tls_thread;
 
-/* Which entry a session used last: for reads that the library serves from its own buffer. A stale pair is told by the
- * entry's serial. */
+/* Which entry a session used last: for reads that the library serves from its own buffer.
+ * A stale pair is told by the entry's serial. */
 struct pair {
     _Atomic uintptr_t session;
     _Atomic uint64_t entry;

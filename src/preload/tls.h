@@ -46,8 +46,8 @@ static inline enum tls_doing tls_uses(descriptor entry, int fd)
     return tls_thread.doing;
 }
 
-/* Whether bytes that are sent begin a TLS record (RFC 8446, 5.1); `hello`: one of the handshake, as a connection begins
- * with. */
+/* Whether bytes that are sent begin a TLS record (RFC 8446, 5.1);
+ * `hello`: one of the handshake, as a connection begins with. */
 static inline bool tls_is_record(const void *bytes, size_t count, bool hello)
 {
     const unsigned char *byte = bytes;

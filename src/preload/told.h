@@ -120,8 +120,8 @@ int told_duplicated(int fd, int to);
 /* After getsockopt(SO_ERROR) on a guarded connection. */
 void told_error_option(descriptor entry, int fd, const void *value, const socklen_t *length);
 
-/* Bytes that a vector asks for. Only once the kernel has accepted the vector: before, the memory may not be readable.
- */
+/* Bytes that a vector asks for. Only once the kernel has accepted the vector:
+ * before, the memory may not be readable. */
 static inline size_t vector_bytes(const struct iovec *vector, size_t count)
 {
     size_t bytes = 0;
@@ -130,8 +130,8 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
     return bytes;
 }
 
-/* A receive with the real call as an expression, its wait limited if the target says so. `result` is then told by one
- * of told_received_…. */
+/* A receive with the real call as an expression, its wait limited if the target says so.
+ * `result` is then told by one of told_received_…. */
 #define LIMITED(entry, fd, flags, call)                                                                                \
     ({                                                                                                                 \
         struct limit wait_limit;                                                                                       \
