@@ -13,12 +13,13 @@
  *
  * All state that can change, by the file that owns it; what is static is touched by that file alone:
  *
- *   startup.c      guest; stations: the segments that were ever attached; said: that one line was written;
- *                  patterns, options: what the environment holds, while it is read
+ *   startup.c      guest; stations, stations_used: the segments that were ever attached; said: that one line
+ *                  was written; patterns, options: what the environment holds, while it is read
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_chunks: what each number is; highest_chunk
  *   pool.c         chunks, high, free_list: the records of connections
  *   lineage.c      wiped, fallback, forks, last_epoch: which process this is
+ *   life.c         polite: circuits on which the program speaks first
  *   held.c         places, holding: failures that wait for another address
  *   siblings.c     races, connections: attempts side by side
  *   names.c        entries, answers, next_place, used: what names the resolver gave to addresses

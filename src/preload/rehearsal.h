@@ -24,8 +24,8 @@
 #include "preload/pool.h"
 #include "segment/guard.h"
 
-/* After an attempt was admitted and tracked: draws its fault and readies the socket. PASSAGE_GUARDED (none) or
- * PASSAGE_DIVERTED. */
+/* After an attempt was admitted and tracked: draws its fault and readies the socket.
+ * PASSAGE_GUARDED (none) or PASSAGE_DIVERTED. */
 enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
                              const struct sockaddr *address, struct attempt_ticket *ticket);
 

@@ -109,6 +109,59 @@ static void nothing_else_is_exported(void **state)
     assert_int_equal(count, COUNT(table));
 }
 
+/* Whether a text has the first `length` bytes of a name as a word. */
+static bool has_word(const char *text, const char *name, size_t length)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    for (const char *at = text; (at = memmem(at, strlen(at), name, length)); at++)
+        if (at > text && !strchr(letters, at[-1]) && at[length] && !strchr(letters, at[length]))
+            return true;
+    return false;
+}
+
+/* What the linker put into memory that stays writable, by the symbol table. */
+static void all_state_that_can_change_is_named_in_one_header(void **state)
+{
+    char path[PATH_MAX], header[16384];
+    size_t named = 0;
+    (void)state;
+    snprintf(path, sizeof path, "%s/../../src/preload/guest.h", getenv("SOCKFUSE_TESTS"));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = read(fd, header, sizeof header - 1);
+    assert_true(fd >= 0 && length > 0);
+    close(fd);
+    header[length] = '\0';
+    const ElfW(Shdr) *sections = (const void *)(file.bytes + file.head->e_shoff), *table_section = NULL;
+    const char *section_names = file.bytes + sections[file.head->e_shstrndx].sh_offset;
+    for (int i = 0; i < file.head->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB)
+            table_section = &sections[i];
+    if (!table_section)
+        skip(); /* stripped */
+    const ElfW(Sym) *symbols = (const void *)(file.bytes + table_section->sh_offset);
+    const char *strings = file.bytes + sections[table_section->sh_link].sh_offset;
+    for (size_t i = 0; i < table_section->sh_size / sizeof *symbols; i++) {
+        int type = ELF64_ST_TYPE(symbols[i].st_info);
+        const char *name = strings + symbols[i].st_name;
+        if ((type != STT_OBJECT && type != STT_TLS) || symbols[i].st_shndx >= file.head->e_shnum || !*name)
+            continue;
+        const ElfW(Shdr) *section = &sections[symbols[i].st_shndx];
+        /* Constants with addresses inside are written by the dynamic linker alone; `completed` is the compiler's. */
+        if (!(section->sh_flags & SHF_WRITE) || (strncmp(section_names + section->sh_name, ".bss", 4) &&
+                                                 strcmp(section_names + section->sh_name, ".data") &&
+                                                 strncmp(section_names + section->sh_name, ".tbss", 5)))
+            continue;
+        if (!strncmp(name, "completed.", 10) || *name == '_')
+            continue;
+        /* Inside a function: gcc says `name.NUMBER`, clang `function.name`. */
+        const char *dot = strchr(name, '.');
+        if (!has_word(header, name, strcspn(name, ".")) && !(dot && has_word(header, dot + 1, strcspn(dot + 1, "."))))
+            fail_msg("%s is not named in guest.h", name);
+        named++;
+    }
+    assert_true(named > 10);
+}
+
 static void libc_is_the_only_library_that_comes_along(void **state)
 {
     (void)state;
@@ -219,6 +272,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_of_the_table_is_exported),
         cmocka_unit_test(nothing_else_is_exported),
+        cmocka_unit_test(all_state_that_can_change_is_named_in_one_header),
         cmocka_unit_test(libc_is_the_only_library_that_comes_along),
         cmocka_unit_test(symbols_are_bound_at_the_start),
         cmocka_unit_test(stack_is_not_executable_and_thread_data_is_small),
