@@ -176,6 +176,16 @@ static void add_circuit(struct table *table, const struct row *row, bool name_ta
         table_add(table, PLAIN, "");
 }
 
+/* What a count that is not in the table means, if there is any. */
+static void print_note(const struct row *row, unsigned int counter, const char *what)
+{
+    if (row->counts[counter] == 0)
+        return;
+    fputs("  note: ", stdout);
+    print_safely(row->destination, stdout);
+    printf(": %" PRIu64 " %s\n", row->counts[counter], what);
+}
+
 static void print_circuits(const struct rows *rows, uint64_t now_ns)
 {
     /* A section that is named after its one destination need not be named twice. */
@@ -188,13 +198,11 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
         add_circuit(&table, &rows->at[i], name_targets, now_ns);
     table_print(&table, stdout, 2);
     for (size_t i = 0; i < rows->count; i++) {
-        uint64_t local = rows->at[i].counts[COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL];
-        if (local > 0) {
-            fputs("  note: ", stdout);
-            print_safely(rows->at[i].destination, stdout);
-            printf(": %" PRIu64 " of the neutral calls failed on this side (no route, no port, no permission)\n",
-                   local);
-        }
+        const struct row *row = &rows->at[i];
+        print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,
+                   "of the neutral calls failed on this side (no route, no port, no permission)");
+        print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
+        print_note(row, COUNT_INJECTED, "of the calls were given a fault in a rehearsal");
     }
 }
 

@@ -178,7 +178,9 @@ class Circuits(Rehearsal):
         server = self.start(Server())
         sandbox = self.in_rehearsal(server, "http-500", http_failures="500-599")
         sandbox.run(["curl", "-s", server.url])
-        self.assertIn("closed, rehearsal", sandbox.sockfuse("status", "-p", sandbox.policy_path).stdout)
+        status = sandbox.sockfuse("status", "-p", sandbox.policy_path).stdout
+        self.assertIn("closed, rehearsal", status)
+        self.assertIn(f"{server.destination}: 1 of the calls were given a fault in a rehearsal", status)
         self.assertRegex(sandbox.sockfuse("events", "-p", sandbox.policy_path).stdout, r"http-500 after \S+, injected")
 
     def test_a_hang_without_a_timeout_is_charged_while_it_lasts(self):
@@ -291,6 +293,8 @@ class Fallbacks(Rehearsal):
         call = ["curl", "-s", primary.url]
         self.assertEqual([sandbox.run(call).status for _ in range(2)], [7, 0])
         self.assertEqual(backup.connections, 1)
+        self.assertIn("1 of the refused calls went to the fallback",
+                      sandbox.sockfuse("status", "-p", sandbox.policy_path).stdout)
 
     def test_unix_socket_falls_back_to_another(self):
         primary = self.start(Server(family=socket.AF_UNIX, up=False))
