@@ -195,6 +195,27 @@ static void a_destination_finds_the_same_target(void **state)
     free(bytes);
 }
 
+static void what_a_policy_says_of_its_targets_is_looked_up_in_them(void **state)
+{
+    (void)state;
+    struct policy *policy = good_policy("[127.0.0.1:80]\n");
+    char *identity = strdup(policy->identity);
+    const char *why;
+    size_t size;
+    char *bytes = piece_of(policy, &size);
+    struct flat *flat = (struct flat *)(void *)bytes;
+    memset(&flat->policy.has_host_patterns, 0x77, sizeof(bool)); /* which is no bool at all */
+    memset(&flat->policy.has_process_scope, 1, sizeof(bool));
+    memset(&flat->policy.has_host_scope, 0, sizeof(bool));
+    flat->checksum = checksum_of(bytes, size);
+    const struct policy *out = unfold(bytes, size, identity, &why);
+    assert_non_null(out);
+    assert_false(out->has_host_patterns || out->has_process_scope);
+    assert_true(out->has_host_scope);
+    free(identity);
+    free(bytes);
+}
+
 static void policies_without_a_file_or_targets_come_out_too(void **state)
 {
     static const char *const patterns[] = {"127.0.0.1:5432", "*.example.com:443", NULL};
@@ -500,6 +521,7 @@ int main(void)
         cmocka_unit_test(every_key_and_pattern_comes_out_as_it_went_in),
         cmocka_unit_test(each_key_alone_comes_out_as_it_went_in),
         cmocka_unit_test(a_destination_finds_the_same_target),
+        cmocka_unit_test(what_a_policy_says_of_its_targets_is_looked_up_in_them),
         cmocka_unit_test(policies_without_a_file_or_targets_come_out_too),
         PIECE_TEST(a_piece_that_is_cut_short_is_none),
         PIECE_TEST(no_byte_can_be_another_one),
