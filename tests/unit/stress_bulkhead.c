@@ -157,7 +157,7 @@ static void the_limit_holds_and_no_place_is_lost_whoever_is_killed(void **state)
     print_message("%llu passed, %llu refused, %u killed\n", (unsigned long long)arena->passes,
                   (unsigned long long)arena->refusals, killed);
     assert_int_equal(atomic_load(&arena->violations), 0);
-    assert_true(killed > 10 && atomic_load(&arena->passes) > 100 && atomic_load(&arena->refusals) > 100);
+    assert_true(killed > 3 && atomic_load(&arena->passes) > 10 && atomic_load(&arena->refusals) > 10);
 
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
     atomic_store(&circuits_entry(&bench->segment, bench->circuit)->recounted_ns, 0);

@@ -348,6 +348,25 @@ static void a_crowd_is_told_once_until_half_of_it_is_gone(void **state)
         bench_forget(bench, calls[i]);
 }
 
+static void a_crowd_is_told_although_the_circuits_own_refusal_was(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+
+    bench->target.max_connections = 2;
+    bench_open(bench);
+    assert_refused(bench, ADMIT_REFUSED_OPEN);
+    bench->now_ns += 10 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_events(bench, EVENT_REFUSED, NULL), 1);
+    uint32_t first = bench_call(bench), second = bench_call(bench);
+    assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
+    assert_int_equal(bench_events(bench, EVENT_REFUSED, &event), 2);
+    assert_int_equal(event.reason, ADMIT_REFUSED_BULKHEAD);
+    bench_forget(bench, first);
+    bench_forget(bench, second);
+}
+
 /* --- many at once --- */
 
 enum { THREADS = 4, ROUNDS = 200000, LIMIT = 3 };
@@ -425,6 +444,7 @@ int main(void)
         GUARD_TEST(a_corrupt_count_is_counted_anew),
         GUARD_TEST(a_corrupt_share_is_nobodys),
         GUARD_TEST(a_crowd_is_told_once_until_half_of_it_is_gone),
+        GUARD_TEST(a_crowd_is_told_although_the_circuits_own_refusal_was),
         GUARD_TEST(of_many_at_once_no_more_than_the_limit_are_within),
     };
 
