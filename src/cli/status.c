@@ -254,6 +254,9 @@ static void print_policy(const struct selected *selected, const struct policy *p
         print_circuits(rows, now_ns);
     else
         printf("  No calls yet.\n");
+    if (selected->segment.map != NULL && segment_unguarded(&selected->segment) > 0)
+        printf("  %" PRIu64 " calls passed unguarded: the tables of circuits or of calls in flight were full.\n",
+               segment_unguarded(&selected->segment));
     if (selected->segment.map != NULL)
         print_processes(&selected->segment, policy);
     else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)

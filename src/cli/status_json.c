@@ -194,6 +194,7 @@ void status_json(struct json *json, const struct selected *selected, const struc
         write_revision(json, policy->revision);
     else
         json_null(json, "policy_revision");
+    json_unsigned(json, "unguarded", selected->segment.map != NULL ? segment_unguarded(&selected->segment) : 0);
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -294,4 +295,9 @@ const char *segment_identity(const struct segment *segment)
 {
     const char *identity = segment->map->identity;
     return memchr(identity, '\0', SEGMENT_IDENTITY_MAX) ? identity : "";
+}
+
+uint64_t segment_unguarded(const struct segment *segment)
+{
+    return atomic_load_explicit(&segment->map->unguarded, memory_order_relaxed);
 }

@@ -65,6 +65,9 @@ bool segment_is_current(const struct segment *segment);
  */
 bool segment_list(const char *folder, bool (*visit)(const char *path, void *context), void *context);
 
+/* Calls that passed unguarded because a table was full. */
+uint64_t segment_unguarded(const struct segment *segment);
+
 const char *segment_identity(const struct segment *segment); /* safe to print: always ends within its size */
 
 #endif
