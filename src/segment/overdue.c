@@ -72,11 +72,12 @@ static void bury(struct scan *scan, uint32_t call, const struct call_view *view)
         if (!calls_settle(segment, call, view, CALL_SETTLED))
             return;
         /*
-         * As of the call's own start: nothing is known of it after that. So an expired lease is left to the next
-         * admission on its circuit, which knows that circuit's settings.
+         * A call that is no probe ends as of its own start: nothing is known of it after that. A probe ends now: if its
+         * lease has run out, it has failed at its deadline, as every observer has seen, whenever its holder died
+         * (`timeout 5 curl` is killed after a probe_timeout of a second).
          */
         struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN},
-                                .at_ns = view->started_ns};
+                                .at_ns = view->ticket.token != 0 ? scan->now_ns : view->started_ns};
         settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
     }
     calls_release(segment, call, view->owner);
@@ -170,8 +171,9 @@ bool overdue_sweep(struct guard *guard, const struct target *target, unsigned in
     for (uint32_t call = 0; call < calls_limit(guard->segment); call++) {
         struct call_view view;
 
+        /* A probe is left to the next admission on its circuit, which knows that circuit's settings. */
         if (calls_read(guard->segment, call, &view) && view.owner != guard->holder &&
-            !liveness_ask(&scan.liveness, guard->segment, view.owner))
+            (!view.in_flight || view.ticket.token == 0) && !liveness_ask(&scan.liveness, guard->segment, view.owner))
             bury(&scan, call, &view);
     }
     return true;

@@ -48,19 +48,19 @@ static void a_probe_of_a_killed_process_makes_room_for_the_next_call(void **stat
     assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
 }
 
-static void a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline(void **state)
+static void a_killed_probe_that_is_found_after_its_deadline_has_failed_at_it(void **state)
 {
     struct guard_bench *bench = *state;
     uint32_t call;
 
     bench_open(bench);
     bench_kill(bench, bench_child(bench, live_probing));
-    bench->now_ns += 10 * NS_PER_S + 10 * NS_PER_S;
-    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
-    assert_int_equal(bench_sum(bench, COUNT_PROBES_FAILED), 0);
-    assert_int_equal(bench_sum(bench, COUNT_OPENED), 1);
-    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 1);
-    bench_forget(bench, call);
+    bench->now_ns += 10 * NS_PER_S + bench->target.breaker.probe_timeout_ns;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_REFUSED_OPEN);
+    assert_int_equal(bench_sum(bench, COUNT_PROBES_FAILED), 1);
+    assert_int_equal(bench_sum(bench, COUNT_OPENED), 2);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 0);
+    assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
 }
 
 static unsigned int fill_table(struct guard_bench *bench, uint32_t *calls)
@@ -149,7 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GUARD_TEST(a_call_of_a_killed_process_is_neutral_and_not_in_flight),
         GUARD_TEST(a_probe_of_a_killed_process_makes_room_for_the_next_call),
-        GUARD_TEST(a_killed_probe_is_neutral_also_when_it_is_found_after_its_deadline),
+        GUARD_TEST(a_killed_probe_that_is_found_after_its_deadline_has_failed_at_it),
         GUARD_TEST(a_full_table_lets_calls_pass_unguarded_and_counts_them),
         GUARD_TEST(a_probe_without_a_record_gives_its_permit_back),
         GUARD_TEST(a_full_table_takes_back_the_records_of_the_dead),
