@@ -143,7 +143,8 @@ bench: ## what the library costs, as ratios, in one run
 
 # A manual page's section is how its name ends.
 MAN_PAGES := $(wildcard src/man/*.[1-8])
-INSTALLED_PAGES = $(foreach page,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page))')
+section = $(patsubst .%,%,$(suffix $(1)))
+INSTALLED_PAGES = $(foreach page,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(call section,$(page))/$(notdir $(page))')
 
 install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies'

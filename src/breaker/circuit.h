@@ -229,8 +229,8 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
 /* Counts a real outcome that the circuit must not go by: of a call that passed against its word. */
 void circuit_count_outcome(struct circuit *circuit, unsigned int shard, struct outcome outcome);
 
-const char *circuit_state_name(unsigned int state);          /* "closed", "open", "half-open" */
-const char *admission_name(unsigned int admission);          /* of a refusal: "open", "half-open", "bulkhead", "forced" */
-const char *transition_reason_name(unsigned int reason);     /* "failure-threshold", "pause-over", … */
+const char *circuit_state_name(unsigned int state);      /* "closed", "open", "half-open" */
+const char *admission_name(unsigned int admission);      /* of a refusal: "open", "half-open", "bulkhead", "forced" */
+const char *transition_reason_name(unsigned int reason); /* "failure-threshold", "pause-over", … */
 
 #endif

@@ -37,7 +37,7 @@ enum counter {
     COUNT_OVERDUE,       /* calls charged while they still hung; each is counted above as well, as failed as a rule */
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
-    COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; each is in COUNT_REFUSED too */
+    COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; also COUNT_REFUSED */
     COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
     COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
     COUNT_REFUSED_BY = 40,     /* + who refused (counter_of_refusal); their sum is COUNT_REFUSED */

@@ -88,8 +88,8 @@ static void tell(const struct segment *segment, const struct policy *policy)
         keeping++;
     }
     print_safely(policy->identity, stdout);
-    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next connect or request\n", policy->revision,
-           taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
+    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next connect or request\n",
+           policy->revision, taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
     if (keeping > 0)
         printf("  %u started with -o keep%s what %s: pid%s%s\n", keeping, keeping == 1 ? "s" : "",
                keeping == 1 ? "it has" : "they have", keeping == 1 ? "" : "s", pids);

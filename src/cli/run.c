@@ -281,7 +281,10 @@ static bool is_switched_off(void)
     return value != NULL && strcasecmp(value, "off") == 0;
 }
 
-/* A name for this run, by which its processes number their attempts in a rehearsal; one that is set already is gone on with. */
+/*
+ * A name for this run, by which its processes number their attempts in a rehearsal; one that is set already is gone on
+ * with.
+ */
 static void name_run(void)
 {
     uint64_t name = 0;

@@ -57,7 +57,7 @@ struct injection {
 struct fallback {
     char host[FALLBACK_HOST_MAX]; /* "": an address or a path, which is at[0] */
     uint16_t port;                /* of the host */
-    struct endpoint at[2];        /* of a host: its IPv4 and its IPv6 address, as far as resolved; ENDPOINT_NONE: none */
+    struct endpoint at[2];        /* of a host: its IPv4 and its IPv6 address, as far as resolved; or ENDPOINT_NONE */
 };
 
 struct target {

@@ -58,7 +58,10 @@ bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 
 /* False: no such record, or it is free. */
 bool calls_read(const struct segment *segment, uint32_t call, struct call_view *view);
-/* Only how far the owner's call has come, for what is asked at every send and receive; false: settled, not begun, or not `owner`'s. */
+/*
+ * Only how far the owner's call has come, for what is asked at every send and receive; false: settled, not begun, or
+ * not `owner`'s.
+ */
 bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase);
 /* Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);

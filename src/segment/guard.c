@@ -205,8 +205,8 @@ static enum admission ask_both(struct guard *guard, const struct attempt *attemp
 }
 
 /*
- * Calls of processes that were killed, or have called exec, are given back as neutral by others' attempts, now and then. Not
- * while the circuit refuses: a refusal makes no system call.
+ * Calls of processes that were killed, or have called exec, are given back as neutral by others' attempts, now and
+ * then. Not while the circuit refuses: a refusal makes no system call.
  */
 static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
 {

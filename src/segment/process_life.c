@@ -21,8 +21,8 @@
 
 /*
  * This process's pid name space, and whether /proc speaks of it. Kept, for process_life_goes_on may be asked inside a
- * wrapper. Every process_life_know_self writes them, so also a fork's child, which may be in another space. Relaxed: each
- * stands alone.
+ * wrapper. Every process_life_know_self writes them, so also a fork's child, which may be in another space. Relaxed:
+ * each stands alone.
  */
 static _Atomic uint64_t own_space;
 static _Atomic uint32_t own_proc;

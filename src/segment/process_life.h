@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What tells a program image in a process from all others. 0: unknown. No value has more than PROCESS_LIFE_BITS bits. */
+/* What tells a program image in a process from all others. 0: unknown. A value has PROCESS_LIFE_BITS bits at most. */
 #define PROCESS_LIFE_BITS 44u
 #define PROCESS_LIFE_MASK ((UINT64_C(1) << PROCESS_LIFE_BITS) - 1)
 struct process_life {

@@ -1,4 +1,4 @@
-"""A guest's manners: what the program would have read of its own sockets it still reads, in every process of a family."""
+"""A guest's manners: what a program would have read of its own sockets it still reads, in every process of a family."""
 import os
 import sys
 import unittest

@@ -226,7 +226,7 @@ static void a_refusal_soon_after_a_recount_makes_no_other(void **state)
     bench_forget(bench, bench_call(bench));
 }
 
-/* A kill between any two steps leaves a mark or a count behind: neither keeps a place for good or gives one too many. */
+/* A kill between any two steps leaves a mark or a count behind: neither keeps a place for good nor gives one more. */
 static void a_kill_between_any_two_steps_costs_no_place(void **state)
 {
     struct guard_bench *bench = *state;

@@ -1,6 +1,6 @@
 /*
- * test_policy_faults.c - `inject` and `fallback`: what they store, what they refuse, how they are written back, and what
- * is said of places where they can't work.
+ * test_policy_faults.c - `inject` and `fallback`: what they store, what they refuse, how they are written back, and
+ * what is said of places where they can't work.
  */
 #include "support_policy.h"
 

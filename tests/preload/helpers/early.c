@@ -1,5 +1,6 @@
 /*
- * early.c - a library whose constructor uses sockets before anybody else's has run. EARLY_PORT says where something listens.
+ * early.c - a library whose constructor uses sockets before anybody else's has run. EARLY_PORT says where something
+ * listens.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

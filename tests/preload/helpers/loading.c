@@ -1,4 +1,4 @@
-/* loading.c - a library that loads a plugin by its bare name: the plugin is found through this library's own search path. */
+/* loading.c - a library that loads a plugin by its bare name: the plugin is found through its own search path. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
