@@ -8,6 +8,8 @@
 
 #include <stdatomic.h>
 
+#include "breaker/hash.h"
+
 #define PERMILLE 1000u
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
@@ -24,15 +26,6 @@ static uint64_t permille_of(uint64_t value, uint32_t permille)
     if (permille != 0 && whole > BACKOFF_PAUSE_MAX_NS / permille)
         return BACKOFF_PAUSE_MAX_NS;
     return at_most(whole * permille + rest, BACKOFF_PAUSE_MAX_NS);
-}
-
-/* The finalizer of splitmix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the result. */
-static uint64_t mixed(uint64_t bits)
-{
-    bits += UINT64_C(0x9e3779b97f4a7c15);
-    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
-    return bits ^ bits >> 31;
 }
 
 uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step)
@@ -57,8 +50,9 @@ uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, ui
 {
     uint64_t pause = circuit_pause_ns(settings, step);
     uint64_t spread = permille_of(pause, settings->jitter_permille);
+    uint64_t chance = hash_spread((opened_ns ^ hash_spread(word + HASH_STEP)) + HASH_STEP);
 
-    return at_most(pause + mixed(opened_ns ^ mixed(word)) % (spread + 1), BACKOFF_PAUSE_MAX_NS);
+    return at_most(pause + chance % (spread + 1), BACKOFF_PAUSE_MAX_NS);
 }
 
 uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,

@@ -13,15 +13,15 @@
 
 #include "cli/cli.h"
 #include "cli/overrides.h"
+#include "segment/segment.h"
 
-static const char suffix[] = ".segment";
 /* More is no note of ours. */
 #define NOTE_MAX 65536
 
 static char *note_path(const char *segment_file)
 {
-    size_t length = strlen(segment_file), tail = strlen(suffix);
-    if (length > tail && strcmp(segment_file + length - tail, suffix) == 0)
+    size_t length = strlen(segment_file), tail = strlen(SEGMENT_SUFFIX);
+    if (length > tail && strcmp(segment_file + length - tail, SEGMENT_SUFFIX) == 0)
         length -= tail;
     return format_text("%.*s.options", (int)length, segment_file);
 }

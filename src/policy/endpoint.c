@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "breaker/hash.h"
+
 /* The kernel takes an IPv6 address also without its zone (net/ipv6: SIN6_LEN_RFC2133). */
 #define SOCKADDR_IN6_SHORTEST (offsetof(struct sockaddr_in6, sin6_scope_id))
 
@@ -267,25 +269,17 @@ bool endpoint_parse(struct endpoint *endpoint, const char *text)
     return true;
 }
 
-/* --- hash. Byte by byte, so that 32- and 64-bit programs on one segment agree. --- */
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return hash;
-}
+/* --- hash. --- */
 
 static uint64_t hash_host(const struct endpoint *endpoint)
 {
     const uint8_t kind[2] = {(uint8_t)endpoint->family, endpoint->abstract};
     const uint8_t scope[4] = {(uint8_t)(endpoint->scope_id >> 24), (uint8_t)(endpoint->scope_id >> 16),
                               (uint8_t)(endpoint->scope_id >> 8), (uint8_t)endpoint->scope_id};
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), kind, sizeof kind);
-    hash = mix(hash, endpoint->address, sizeof endpoint->address);
-    hash = mix(hash, scope, sizeof scope);
-    return endpoint->family == ENDPOINT_UNIX ? mix(hash, endpoint->path, strlen(endpoint->path)) : hash;
+    uint64_t hash = hash_bytes(HASH_BEGIN, kind, sizeof kind);
+    hash = hash_bytes(hash, endpoint->address, sizeof endpoint->address);
+    hash = hash_bytes(hash, scope, sizeof scope);
+    return endpoint->family == ENDPOINT_UNIX ? hash_bytes(hash, endpoint->path, strlen(endpoint->path)) : hash;
 }
 
 /* FNV's high bits are weak for short input; tables that take the top or the bottom bits get good ones alike. */
@@ -300,7 +294,7 @@ static uint64_t finish(uint64_t hash)
 uint64_t endpoint_hash(const struct endpoint *endpoint)
 {
     const uint8_t port[2] = {(uint8_t)(endpoint->port >> 8), (uint8_t)endpoint->port};
-    return finish(mix(hash_host(endpoint), port, sizeof port));
+    return finish(hash_bytes(hash_host(endpoint), port, sizeof port));
 }
 
 uint64_t endpoint_host_hash(const struct endpoint *endpoint)

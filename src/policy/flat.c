@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "breaker/hash.h"
 #include "policy/sane.h"
 #include "policy/target.h"
 
@@ -32,7 +33,7 @@ _Static_assert(alignof(struct flat) <= 16 && alignof(struct target) <= 16 && ali
 
 static uint64_t mix(uint64_t sum, uint64_t word)
 {
-    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    sum = (sum ^ word) * HASH_STEP;
     return sum ^ sum >> 29;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "breaker/hash.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
 #include "policy/target.h"
@@ -164,7 +165,7 @@ static bool set_identity(struct policy *policy, const char *const *patterns)
         if (i > 0 && strcmp(sorted[i], sorted[i - 1]) == 0)
             continue;
         fprintf(stream, " %s", sorted[i]);
-        policy->revision = source_hash(policy->revision, sorted[i], strlen(sorted[i]) + 1);
+        policy->revision = hash_bytes(policy->revision, sorted[i], strlen(sorted[i]) + 1);
     }
     free(sorted);
     return fclose(stream) == 0 && policy->identity != NULL;
@@ -211,7 +212,7 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
         out_of_memory(&build);
         return NULL;
     }
-    build.policy->revision = SOURCE_HASH_BEGIN;
+    build.policy->revision = HASH_BEGIN;
     target_set_built_in(&build.base.target);
     overrides_read(&build.overrides, overrides, problems);
     if (path == NULL)

@@ -10,17 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "breaker/hash.h"
 #include "policy/problem.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
-
-uint64_t source_hash(uint64_t hash, const void *bytes, size_t count)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return hash;
-}
 
 /* Reads to the end. False with errno; EFBIG if it is longer than any policy. */
 static bool read_all(int fd, struct source *source)
@@ -93,7 +86,7 @@ bool source_read(struct source *source, const char *path, struct policy_problems
         source_free(source);
         return false;
     }
-    source->hash = source_hash(SOURCE_HASH_BEGIN, source->text, source->length);
+    source->hash = hash_bytes(HASH_BEGIN, source->text, source->length);
     normalize(source);
     return true;
 }

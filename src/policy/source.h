@@ -21,8 +21,4 @@ struct source {
 bool source_read(struct source *source, const char *path, struct policy_problems *problems);
 void source_free(struct source *source);
 
-/* Goes on from `hash`; begin with SOURCE_HASH_BEGIN. */
-#define SOURCE_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
-uint64_t source_hash(uint64_t hash, const void *bytes, size_t count);
-
 #endif

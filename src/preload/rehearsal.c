@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "breaker/hash.h"
 #include "preload/elsewhere.h"
 #include "preload/real.h"
 #include "preload/socket_state.h"
@@ -26,21 +28,12 @@ static _Atomic uint32_t own_numbers[OWN_NUMBERS];
 
 /* --- the draw --- */
 
-static uint64_t mix(uint64_t hash)
-{
-    /* The finalizer of splitmix64. */
-    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
-    return hash ^ hash >> 31;
-}
-
 /* Where an attempt falls between 0 and 999: by the seed, the target's name and its number, and by nothing else. */
 static uint32_t lot(const struct target *target, uint32_t number)
 {
-    uint64_t name = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *at = target->name; *at; at++)
-        name = (name ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    return (uint32_t)(mix(mix(target->inject_seed + UINT64_C(0x9e3779b97f4a7c15)) ^ mix(name + number)) % PERMILLE);
+    uint64_t name = hash_bytes(HASH_BEGIN, target->name, strlen(target->name));
+    uint64_t seed = hash_spread(target->inject_seed + HASH_STEP);
+    return (uint32_t)(hash_spread(seed ^ hash_spread(name + number)) % PERMILLE);
 }
 
 static const struct injection *draw(struct connection *connection, const struct attempt *attempt)

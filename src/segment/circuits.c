@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "breaker/hash.h"
 #include "segment/calls.h"
 #include "segment/clock.h"
 #include "segment/journal.h"
@@ -35,24 +36,19 @@ struct key {
 
 static uint64_t hash_add(uint64_t hash, const char *text, size_t size)
 {
-    /* FNV-1a; its end (a zero byte) is hashed too, so that "a" "bc" is not "ab" "c". */
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-        if (text[i] == '\0')
-            break;
-    }
-    return hash;
+    size_t length = strnlen(text, size);
+
+    /* Its end (a zero byte) is hashed too, so that "a" "bc" is not "ab" "c". */
+    return hash_bytes(hash, text, length < size ? length + 1 : size);
 }
 
 static struct key key_make(const char *target, const char *destination)
 {
-    uint64_t hash = hash_add(UINT64_C(0xcbf29ce484222325), target, TARGET_NAME_MAX);
+    uint64_t hash = hash_add(HASH_BEGIN, target, TARGET_NAME_MAX);
 
     hash = hash_add(hash, destination, DESTINATION_MAX);
-    /* FNV's low bits mix badly; the finalizer of splitmix64 spreads them. */
-    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (struct key){(hash ^ hash >> 31) | KEY_BIT, target, destination};
+    /* FNV's low bits mix badly. */
+    return (struct key){hash_spread(hash) | KEY_BIT, target, destination};
 }
 
 struct circuit_entry *circuits_entry(const struct segment *segment, uint32_t index)

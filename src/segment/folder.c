@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "breaker/hash.h"
 #include "segment/clock.h"
 #include "segment/text.h"
 
 #define TEMPORARY_PREFIX ".new-"
-#define SEGMENT_SUFFIX ".segment"
 #define TEMPORARY_LIFE_NS (60 * NS_PER_S)
 /* A starter holds the lock for some milliseconds. One that is stopped meanwhile must not stop all others. */
 #define LOCK_TRIES 100u
@@ -123,7 +123,7 @@ void folder_temporary_name(char name[TEMPORARY_NAME_SIZE])
      * serve.
      */
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != (ssize_t)sizeof chance)
-        chance = (uint64_t)(uintptr_t)&chance * UINT64_C(0x9e3779b97f4a7c15) ^ clock_real_ns();
+        chance = (uint64_t)(uintptr_t)&chance * HASH_STEP ^ clock_real_ns();
     struct text text;
     text_start(&text, name, TEMPORARY_NAME_SIZE);
     text_add(&text, TEMPORARY_PREFIX);

@@ -22,7 +22,6 @@
 #include "segment/undisturbed.h"
 
 #define SUFFIX ".policy"
-#define SEGMENT_SUFFIX ".segment"
 /* A write that is broken off by signals again and again is given up. */
 #define INTERRUPTIONS_MAX 1000u
 

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "breaker/hash.h"
 #include "segment/file.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
@@ -25,22 +26,14 @@
 #define ATTACH_ROUNDS 64u
 #define READABLE_NAME_MAX 32u
 
-/* FNV-1a, 64 bit. */
-static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t count)
-{
-    for (size_t at = 0; at < count; at++)
-        hash = (hash ^ (unsigned char)bytes[at]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /*
  * The hash covers the layout too: two versions that run side by side have a file each and don't replace each other's.
  */
 static uint64_t hash_identity(const char *identity)
 {
     const uint64_t layout[] = {SEGMENT_VERSION, sizeof(struct segment_layout)};
-    uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), identity, strlen(identity));
-    return hash_bytes(hash, (const char *)layout, sizeof layout);
+    uint64_t hash = hash_bytes(HASH_BEGIN, identity, strlen(identity));
+    return hash_bytes(hash, layout, sizeof layout);
 }
 
 /* What people recognise the file by: "payments" of "/etc/payments.policy", "patterns" of "patterns: a b". */
@@ -72,7 +65,7 @@ bool segment_path(const char *folder, const char *identity, char *path, size_t s
     add_readable_name(&text, identity);
     text_add(&text, "-");
     text_add_hex(&text, hash_identity(identity), 16);
-    text_add(&text, ".segment");
+    text_add(&text, SEGMENT_SUFFIX);
     return !text.cut;
 }
 

@@ -33,6 +33,7 @@ struct segment_error {
  */
 bool state_folder(const char *(*environment)(const char *name), char *folder, size_t size);
 
+#define SEGMENT_SUFFIX ".segment"
 /* The file of the policy with that identity: FOLDER/NAME-HASH.segment. Touches no file. False: the name is too long. */
 bool segment_path(const char *folder, const char *identity, char *path, size_t size);
 
