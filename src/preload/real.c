@@ -13,11 +13,11 @@
  * library has to be ready.
  */
 #define SYMBOL(name, type, parameters, arguments)                                                                      \
-    static type early_##name parameters                                                                                \
+    JUMPS static type early_##name parameters                                                                          \
     {                                                                                                                  \
         void *found = dlsym(RTLD_NEXT, #name);                                                                         \
         memcpy(&real.name, &found, sizeof found);                                                                      \
-        return real.name arguments;                                                                                    \
+        JUMP real.name arguments;                                                                                      \
     }
 #define missing_int                                                                                                    \
     errno = ENOSYS;                                                                                                    \
@@ -31,14 +31,14 @@
     {                                                                                                                  \
         missing_##type;                                                                                                \
     }                                                                                                                  \
-    static type early_##name parameters                                                                                \
+    JUMPS static type early_##name parameters                                                                          \
     {                                                                                                                  \
         void *found = dlsym(RTLD_NEXT, #name);                                                                         \
         if (found)                                                                                                     \
             memcpy(&real.name, &found, sizeof found);                                                                  \
         else                                                                                                           \
             real.name = missing_##name;                                                                                \
-        return real.name arguments;                                                                                    \
+        JUMP real.name arguments;                                                                                      \
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -39,6 +39,9 @@ static struct {
     const ElfW(Sym) * symbols;
     size_t symbol_count;
     const char *strings;
+    const ElfW(Sym) * all; /* also those that are not exported; NULL: stripped */
+    size_t all_count;
+    const char *all_strings;
 } file;
 
 static int map_library(void **state)
@@ -58,6 +61,10 @@ static int map_library(void **state)
             file.symbols = (const void *)(file.bytes + sections[i].sh_offset);
             file.symbol_count = sections[i].sh_size / sizeof *file.symbols;
             file.strings = file.bytes + sections[sections[i].sh_link].sh_offset;
+        } else if (sections[i].sh_type == SHT_SYMTAB) {
+            file.all = (const void *)(file.bytes + sections[i].sh_offset);
+            file.all_count = sections[i].sh_size / sizeof *file.all;
+            file.all_strings = file.bytes + sections[sections[i].sh_link].sh_offset;
         } else if (sections[i].sh_type == SHT_DYNAMIC) {
             file.dynamic = (const void *)(file.bytes + sections[i].sh_offset);
         }
@@ -131,21 +138,16 @@ static void all_state_that_can_change_is_named_in_one_header(void **state)
     assert_true(fd >= 0 && length > 0);
     close(fd);
     header[length] = '\0';
-    const ElfW(Shdr) *sections = (const void *)(file.bytes + file.head->e_shoff), *table_section = NULL;
+    const ElfW(Shdr) *sections = (const void *)(file.bytes + file.head->e_shoff);
     const char *section_names = file.bytes + sections[file.head->e_shstrndx].sh_offset;
-    for (int i = 0; i < file.head->e_shnum; i++)
-        if (sections[i].sh_type == SHT_SYMTAB)
-            table_section = &sections[i];
-    if (!table_section)
+    if (!file.all)
         skip(); /* stripped */
-    const ElfW(Sym) *symbols = (const void *)(file.bytes + table_section->sh_offset);
-    const char *strings = file.bytes + sections[table_section->sh_link].sh_offset;
-    for (size_t i = 0; i < table_section->sh_size / sizeof *symbols; i++) {
-        int type = ELF64_ST_TYPE(symbols[i].st_info);
-        const char *name = strings + symbols[i].st_name;
-        if ((type != STT_OBJECT && type != STT_TLS) || symbols[i].st_shndx >= file.head->e_shnum || !*name)
+    for (size_t i = 0; i < file.all_count; i++) {
+        int type = ELF64_ST_TYPE(file.all[i].st_info);
+        const char *name = file.all_strings + file.all[i].st_name;
+        if ((type != STT_OBJECT && type != STT_TLS) || file.all[i].st_shndx >= file.head->e_shnum || !*name)
             continue;
-        const ElfW(Shdr) *section = &sections[symbols[i].st_shndx];
+        const ElfW(Shdr) *section = &sections[file.all[i].st_shndx];
         /* Constants with addresses inside are written by the dynamic linker alone; `completed` is the compiler's. */
         if (!(section->sh_flags & SHF_WRITE) || (strncmp(section_names + section->sh_name, ".bss", 4) &&
                                                  strcmp(section_names + section->sh_name, ".data") &&
@@ -207,31 +209,48 @@ static void stack_is_not_executable_and_thread_data_is_small(void **state)
 }
 
 /*
- * dlopen and dlmopen look at who called them, and fork-like system calls return twice: the last thing on the way through
- * our wrapper must be a jump, whatever the compiler was told to optimise. The disassembler shows no call through a
- * pointer (x86: call *…, ARM: blr), and a jump through one (jmp *…, br).
+ * dlopen and dlmopen look at who called them, and fork-like system calls return twice: the last thing on the way
+ * through our wrapper must be a jump, whatever the compiler was told to optimise. The disassembler shows no call
+ * through a pointer (x86: call *…, ARM: blr), and a jump through one (jmp *…, br).
  */
+static void check_that_it_jumps(const char *name, const ElfW(Sym) * symbol)
+{
+    char command[2 * PATH_MAX], line[512];
+    bool jumps = false;
+    snprintf(command, sizeof command, "LD_PRELOAD= objdump -d --start-address=%#lx --stop-address=%#lx '%s'",
+             (unsigned long)symbol->st_value, (unsigned long)(symbol->st_value + symbol->st_size), stage_library());
+    FILE *output = popen(command, "r");
+    assert_non_null(output);
+    while (fgets(line, sizeof line, output)) {
+        bool calls = (strstr(line, "call") && strchr(line, '*')) || strstr(line, "\tblr\t");
+        if (calls && !strstr(line, "<dlsym"))
+            fail_msg("%s calls: %s", name, line);
+        jumps |= (strstr(line, "jmp") && strchr(line, '*')) || strstr(line, "\tbr\t");
+    }
+    assert_int_equal(pclose(output), 0);
+    if (!jumps)
+        fail_msg("%s does not jump", name);
+}
+
+/* And so must the stubs, by which a process without a policy makes its first call. */
 static void wrappers_that_must_jump_do(void **state)
 {
     static const char *const jumping[] = {"dlopen", "dlmopen", "syscall"};
+    size_t stubs = 0;
     (void)state;
     for (size_t i = 0; i < COUNT(jumping); i++) {
-        const ElfW(Sym) *symbol = defined(jumping[i]);
-        char command[2 * PATH_MAX], line[512];
-        bool jumps = false;
-        snprintf(command, sizeof command, "LD_PRELOAD= objdump -d --start-address=%#lx --stop-address=%#lx '%s'",
-                 (unsigned long)symbol->st_value, (unsigned long)(symbol->st_value + symbol->st_size), stage_library());
-        FILE *output = popen(command, "r");
-        assert_non_null(output);
-        while (fgets(line, sizeof line, output)) {
-            if ((strstr(line, "call") && strchr(line, '*')) || strstr(line, "\tblr\t"))
-                fail_msg("%s calls: %s", jumping[i], line);
-            jumps |= (strstr(line, "jmp") && strchr(line, '*')) || strstr(line, "\tbr\t");
+        char stub[32];
+        size_t length = (size_t)snprintf(stub, sizeof stub, "early_%s", jumping[i]);
+        check_that_it_jumps(jumping[i], defined(jumping[i]));
+        for (size_t j = 0; j < file.all_count; j++) {
+            const char *name = file.all_strings + file.all[j].st_name;
+            if (strncmp(name, stub, length) || (name[length] && name[length] != '.'))
+                continue;
+            check_that_it_jumps(stub, &file.all[j]);
+            stubs++;
         }
-        assert_int_equal(pclose(output), 0);
-        if (!jumps)
-            fail_msg("%s does not jump", jumping[i]);
     }
+    assert_true(!file.all || stubs == COUNT(jumping));
 }
 
 /* No thread, no lock, no child, no signal handler, no exit of its own. */
