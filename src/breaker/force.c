@@ -30,6 +30,8 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
                                                      memory_order_relaxed))
             continue;
         lease_release_all(circuit, &tokens);
+        /* What an answer had asked for before an operator knew better. */
+        atomic_store_explicit(&circuit->not_before_ns, 0, memory_order_relaxed);
         if (word.state != CIRCUIT_OPEN && word.state != CIRCUIT_HALF_OPEN)
             return;
         atomic_store_explicit(&circuit->state_since_ns, now_ns, memory_order_relaxed);

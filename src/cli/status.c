@@ -209,8 +209,9 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
 /* How what a process runs stands to what the file says now. */
 static const char *revision_note(const struct process_view *process, const struct policy *policy)
 {
-    bool old = policy != NULL && policy->path != NULL && process->revision != policy->revision;
-    if (old)
+    if (policy == NULL || policy->path == NULL) /* there is no file, or it can't be read */
+        return "";
+    if (process->revision != policy->revision)
         return process->keeps_policy ? "runs an earlier version of the policy, and takes no reload (started with -o)"
                                      : "runs an earlier version of the policy (sockfuse reload)";
     return process->keeps_policy ? "started with -o: takes no reload" : "";

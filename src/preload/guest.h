@@ -52,7 +52,7 @@ struct station {
 struct guest {
     _Atomic bool ready;
     _Atomic(const struct policy *) policy; /* the present one; see guest_policy */
-    bool keeps_policy;     /* it was started with options of its own, which a policy from outside does not have */
+    bool keeps_policy;     /* it has options of its own, or no file that could be edited: it takes no reload */
     uint64_t loaded_ns;    /* real clock: when the policy was read */
     char folder[PATH_MAX]; /* of the segments */
     char program[PROGRAM_NAME_MAX];

@@ -1,8 +1,10 @@
 """What operators do to live circuits: limits on connections, forced circuits, reloaded policies, modes and scopes."""
 import errno
+import json
 import os
 import pwd
 import signal
+import socket
 import sys
 import threading
 import unittest
@@ -222,6 +224,23 @@ class Forced(Control):
         self.assertEqual(self.does("open", self.server.destination),
                          f"{self.server.destination} (local): forced open, was closed\n")
         self.assertEqual(self.call(client), "ECONNREFUSED")
+
+    def test_every_kind_of_destination_can_be_named(self):
+        servers = [Server(), Server(family=socket.AF_INET6), Server(family=socket.AF_UNIX)]
+        self.start(*servers)
+        self.guard(*servers, f"localhost:{servers[0].port}")
+        names = [server.destination for server in servers] + [f"LOCALHOST:{servers[0].port}"]
+        client = self.client()
+        self.assertEqual(client.ask(do="call", host="localhost", port=servers[0].port), "answered")
+        for name in names:
+            self.does("open", name)
+        self.assertEqual([circuit["forced"] for circuit in self.sandbox.circuits()], ["open"] * 4)
+        self.assertEqual(client.ask(do="call", host="localhost", port=servers[0].port), "ECONNREFUSED")
+        self.assertEqual(client.ask(do="call", host="::1", port=servers[1].port), "ECONNREFUSED")
+        self.assertEqual(client.ask(do="call", host=servers[2].path, port=0), "ECONNREFUSED")
+        for name in names:
+            self.does("auto", name)
+        self.assertEqual(client.ask(do="call", host=servers[2].path, port=0), "answered")
 
     def test_a_targets_name_stands_for_all_its_circuits(self):
         self.start(Server(), Server(address="127.0.0.2"), Server(address="127.0.0.3"))
@@ -449,6 +468,16 @@ class Reload(Control):
         self.does("reload", "-p", self.sandbox.policy_path)
         for server in self.server, extra:
             self.assertEqual([self.call(client, server) for _ in range(2)], ["ECONNRESET", "ECONNREFUSED"])
+
+    def test_programs_without_a_policy_file_have_nothing_to_take(self):
+        self.start(Server())
+        argv = [SOCKFUSE, "run", "-t", self.server.destination, "--", PYTHON, CLIENTS / "sockets.py"]
+        client = Session(self.sandbox, argv, how="command")
+        self.assertEqual(self.call(client), "answered")
+        self.assertIn("no policy file is in use", self.does("reload"))
+        (policy,) = json.loads(self.sandbox.sockfuse("status", "--json").stdout)
+        (process,) = policy["processes"]
+        self.assertEqual((process["takes_reload"], process["current"]), (False, True))
 
     def test_a_forks_child_takes_it_whoever_was_asked_first(self):
         self.start(Server(reset_after_request))

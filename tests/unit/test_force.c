@@ -105,6 +105,24 @@ static void forced_closed_also_forgets_failures_of_a_closed_circuit(void **state
     assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
 }
 
+static void forced_closed_takes_the_floor_from_under_the_next_pause(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct circuit *circuit = circuits_at(&bench->segment, bench->circuit);
+    uint32_t call;
+
+    circuit_hold_open(circuit, bench->now_ns + 300 * NS_PER_S);
+    bench_open(bench);
+    bench->now_ns += 10 * NS_PER_S;
+    assert_refused(bench, ADMIT_REFUSED_OPEN); /* Retry-After */
+    say(bench, FORCED_CLOSED);
+    say(bench, FORCED_NONE);
+    bench_open(bench);
+    bench->now_ns += 10 * NS_PER_S;
+    assert_int_equal(bench_admit(bench, &call), ADMIT_PROBE);
+    bench_forget(bench, call);
+}
+
 static void what_was_admitted_before_a_forced_close_changes_nothing_after_it(void **state)
 {
     struct guard_bench *bench = *state;
@@ -258,6 +276,7 @@ int main(void)
         GUARD_TEST(forced_open_goes_before_every_mode),
         GUARD_TEST(forced_closed_closes_an_open_circuit_and_refuses_nothing),
         GUARD_TEST(forced_closed_also_forgets_failures_of_a_closed_circuit),
+        GUARD_TEST(forced_closed_takes_the_floor_from_under_the_next_pause),
         GUARD_TEST(what_was_admitted_before_a_forced_close_changes_nothing_after_it),
         GUARD_TEST(a_request_on_an_established_connection_is_refused_too_unless_it_is_allowed),
         GUARD_TEST(forced_closed_goes_before_the_bulkhead),

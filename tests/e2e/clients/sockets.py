@@ -3,7 +3,7 @@
 {"do": "call"} connects, asks over HTTP and closes; {"do": "hold"} connects and keeps; {"do": "drop"} closes all that
 are kept; {"do": "ask"} makes a request on each that is kept; {"do": "fork"} lets a child make the call; {"do":
 "threads"} makes calls in threads until "count" were made in each. All but drop and ask take "port" (127.0.0.1), or
-"host" and "port", and "blocking": false; with "starving": true the process has no descriptor left while it connects.
+"host" (a path: AF_UNIX) and "port", and "blocking": false; with "starving": true the process has no descriptor left while it connects.
 """
 import collections
 import errno
@@ -22,6 +22,8 @@ def connect(port, host="127.0.0.1", blocking=True, starving=False):
     """Returns the connected socket, or the errno."""
     if starving:  # no name is looked up either: that would need one
         sock, address = socket.socket(), (host, port)
+    elif host.startswith("/"):
+        sock, address = socket.socket(socket.AF_UNIX), host
     else:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind, proto)
