@@ -5,6 +5,8 @@
 /* links: core */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -122,6 +124,35 @@ static void plugin_that_ends_in_a_jump_finds_its_library(void **state)
     assert_true(exited_well(scene_run("hand-over", &options)));
 }
 
+static _Atomic bool enough;
+
+static void *read_on(void *plugin)
+{
+    while (!atomic_load(&enough))
+        CHECK(read_by(plugin, "client_read") == 5);
+    return NULL;
+}
+
+static void readers_are_not_disturbed_by_plugins_that_come_and_go(void **state)
+{
+    pthread_t readers[2];
+    (void)state;
+    void *plugin = dlopen(compile_client(5, true), RTLD_NOW | RTLD_LOCAL);
+    const char *other = compile_client(6, true);
+    assert_non_null(plugin);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_on, plugin), 0);
+    for (int i = 0; i < 300; i++) {
+        void *guest = dlopen(other, RTLD_NOW | RTLD_LOCAL);
+        CHECK(guest && read_by(guest, "client_read") == 6);
+        CHECK(dlclose(guest) == 0);
+    }
+    atomic_store(&enough, true);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+    assert_int_equal(dlclose(plugin), 0);
+}
+
 /* In this program there is none. */
 static void function_without_a_library_answers_an_error(void **state)
 {
@@ -147,6 +178,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(plugin_in_the_place_of_another_has_its_own_library),
         cmocka_unit_test(library_of_the_global_scope_stays_while_it_is_used),
         cmocka_unit_test(plugin_that_ends_in_a_jump_finds_its_library),
+        cmocka_unit_test(readers_are_not_disturbed_by_plugins_that_come_and_go),
         cmocka_unit_test(function_without_a_library_answers_an_error),
     };
     stage_enter(argc, argv, NULL, scenes);
