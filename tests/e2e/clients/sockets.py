@@ -3,7 +3,8 @@
 {"do": "call"} connects, asks over HTTP and closes; {"do": "hold"} connects and keeps; {"do": "drop"} closes all that
 are kept; {"do": "ask"} makes a request on each that is kept; {"do": "fork"} lets a child make the call; {"do":
 "threads"} makes calls in threads until "count" were made in each. All but drop and ask take "port" (127.0.0.1), or
-"host" (a path: AF_UNIX) and "port", and "blocking": false; with "starving": true the process has no descriptor left while it connects.
+"host" (a path: AF_UNIX) and "port", and "blocking": false; with "starving": true the process has no descriptor left
+while it connects.
 """
 import collections
 import errno
