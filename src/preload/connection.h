@@ -100,6 +100,9 @@ void connection_answered(descriptor entry, int fd, const void *bytes, size_t cou
 /* After getsockopt(SO_ERROR) gave `pending` (0: nothing). */
 void connection_error_read(descriptor entry, int fd, int pending);
 
+/* After a message was sent: descriptors that it passes on (SCM_RIGHTS) may be used by another process from now on. */
+void connection_passed(const struct msghdr *message);
+
 /* Before the real shutdown. */
 void connection_shutting(int fd, int how);
 /* Before the real close of whatever kind: forgets the number and, with its last alias, ends the call. */

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <limits.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "preload/held.h"
 #include "preload/life.h"
@@ -30,6 +31,22 @@ void connection_shutting(int fd, int how)
     connection_mark(connection, CONNECTION_SHUT_READ);
     if (how == SHUT_RDWR)
         connection_mark(connection, CONNECTION_SHUT_WRITE);
+}
+
+void connection_passed(const struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR((struct msghdr *)message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            struct connection *connection = life_of(descriptor_get(fd));
+            if (connection)
+                connection_mark(connection, CONNECTION_PASSED);
+        }
+    }
 }
 
 /* Another descriptor that stands for the connection: the one it was known by is going. */

@@ -24,8 +24,8 @@
 
 /*
  * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed
- * unused did not wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide that,
- * never make it up.
+ * unused did not wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide
+ * that, never make it up.
  */
 #define POLITE_PLACES 512u
 static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this file alone */
@@ -90,6 +90,16 @@ void life_connected(struct connection *connection)
         guard_connected(&connection->station->guard, connection->call, connection->target, clock_circuit_ns());
 }
 
+/*
+ * Whether another process may go on with it: one that it was passed to, or a child that was forked while this process
+ * had not asked anything itself.
+ */
+static bool may_be_anothers(const struct connection *connection)
+{
+    return connection_has(connection, CONNECTION_PASSED) ||
+           (life_phase(connection) == PHASE_CONNECTED && connection->forks != lineage_forks());
+}
+
 void life_requested(struct connection *connection)
 {
     uint64_t now_ns = clock_real_ns();
@@ -97,6 +107,8 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
     connection_mark(connection, CONNECTION_SENT);
+    if (connection_has(connection, CONNECTION_PASSED))
+        connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_at(now_ns));
 }
@@ -296,7 +308,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
-        if (end == LIFE_EXITS)
+        if (end == LIFE_EXITS || may_be_anothers(connection))
             return;
         if (state.stage == SOCKET_UNKNOWN && phase == PHASE_CONNECTING)
             return; /* the kernel says nothing of this protocol */

@@ -32,6 +32,7 @@ enum connection_flag {
     CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_OVER = 1u << 14,     /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_BROKEN = 1u << 18,   /* a request on it was refused: nothing is sent on it any more */
+    CONNECTION_PASSED = 1u << 21,   /* its descriptor was passed to another process (SCM_RIGHTS) */
     CONNECTION_RELEASED = 1u << 20, /* the present policy does not guard it: what is sent on it is no call */
     CONNECTION_REJECTED =
         1u << 19, /* the program itself broke the TLS handshake off (a certificate it does not trust) */

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include "preload/connection.h"
+#include "preload/guest.h"
 
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 /* The real call's own code is apart from what few descriptors need. */
@@ -178,5 +179,15 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
         }                                                                                                              \
         attempt_result;                                                                                                \
     })
+
+/* A message went out: it may have passed descriptors on. Looked at only then, for the kernel has read it. */
+static inline void told_passed(const struct msghdr *message, ssize_t sent)
+{
+    if (UNLIKELY(sent >= 0 && message->msg_controllen > 0) && guest_ready()) {
+        int error = errno;
+        connection_passed(message);
+        errno = error;
+    }
+}
 
 #endif

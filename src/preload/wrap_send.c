@@ -78,11 +78,15 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     ssize_t instead;
     if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
         return sendmsg_fast(fd, message, flags, &address);
-    if (!GUARDED(fd, entry))
-        return real.sendmsg(fd, message, flags);
+    if (!GUARDED(fd, entry)) {
+        ssize_t passed = real.sendmsg(fd, message, flags);
+        told_passed(message, passed);
+        return passed;
+    }
     if (kept_from_sending_message(entry, fd, message, &instead))
         return instead;
     ssize_t sent = real.sendmsg(fd, message, flags);
+    told_passed(message, sent);
     return told_sent(entry, fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 

@@ -112,7 +112,9 @@ static long send_message(const struct call *call)
                                message->msg_iovlen);
     if (kept_from_sending_message(entry, fd, message, &instead))
         return instead;
-    return told_sent(entry, fd, make(call), NULL);
+    long sent = make(call);
+    told_passed(message, sent);
+    return told_sent(entry, fd, sent, NULL);
 }
 
 static long send_kind(const struct call *call)

@@ -77,6 +77,62 @@ static void close_in_a_forked_child_settles_nothing_of_the_parent(void **state)
     server_stop(&line.server);
 }
 
+static void use_in_child(void *context)
+{
+    struct line *line = context;
+    wait_long();
+    CHECK(send(line->fd, "request", 7, 0) == 7);
+    wait_long();
+}
+
+static void connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_close(void **state)
+{
+    struct line line;
+    (void)state;
+    server_start(&line.server, "127.0.0.1", SERVER_LISTENS);
+    line.fd = caller_connect(&line.server, 0);
+    line.peer = server_accept(&line.server);
+    pid_t child = actor_fork(use_in_child, &line);
+    wait_long();
+    close(line.fd);
+    expect(&line.server, "1 neutral:unknown");
+    assert_true(exited_well(actor_wait(child)));
+    bare.close(line.peer);
+    server_stop(&line.server);
+}
+
+static void connection_that_was_passed_on_is_not_given_up_by_the_close(void **state)
+{
+    struct line line;
+    int ends[2];
+    (void)state;
+    for (int by_syscall = 0; by_syscall < 2; by_syscall++) {
+        line_open(&line, "127.0.0.1");
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        union {
+            char bytes[CMSG_SPACE(sizeof(int))];
+            struct cmsghdr aligned;
+        } control;
+        memset(&control, 0, sizeof control);
+        struct iovec vector = {"x", 1};
+        struct msghdr message = {
+            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(part), &line.fd, sizeof(int));
+        assert_int_equal(by_syscall ? syscall(SYS_sendmsg, ends[0], &message, 0) : sendmsg(ends[0], &message, 0), 1);
+        wait_long();
+        close(line.fd);
+        expect(&line.server, "1 neutral:unknown");
+        close(ends[0]);
+        close(ends[1]);
+        bare.close(line.peer);
+        server_stop(&line.server);
+    }
+}
+
 static void read_in_child(void *context)
 {
     struct line *line = context;
@@ -434,6 +490,8 @@ int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {{"inherit", scene_inherit}, {"become", scene_become}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_close),
+        cmocka_unit_test(connection_that_was_passed_on_is_not_given_up_by_the_close),
         cmocka_unit_test(close_in_a_forked_child_settles_nothing_of_the_parent),
         cmocka_unit_test(answer_read_by_the_child_is_found_when_the_parent_closes),
         cmocka_unit_test(exit_of_a_forked_child_settles_nothing_of_the_parent),
