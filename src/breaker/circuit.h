@@ -222,7 +222,8 @@ bool circuit_address_may_answer(const struct circuit *circuit, uint64_t key);
 
 /*
  * Closes the circuit at once, whatever it is, with no failure counted, under a new generation: what was admitted before
- * is late, probes in flight too, the window is empty, and no floor is under a pause. `transitions` has the close if the circuit was not closed.
+ * is late, probes in flight too, the window is empty, and no floor is under a pause. `transitions` has the
+ * close if the circuit was not closed.
  */
 void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions *transitions);
 

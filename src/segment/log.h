@@ -2,7 +2,8 @@
  * log.h - SOCKFUSE_LOG: one line at the end of a file.
  *
  * Inside somebody else's process: never waits for a reader, never raises a signal in the host, is no cancellation
- * point, lets no handler jump out of it, keeps no descriptor. A line that can't be written is lost. Async-signal-safe; a handful of system calls.
+ * point, lets no handler jump out of it, keeps no descriptor. A line that can't be written is lost. Async-signal-safe;
+ * a handful of system calls.
  */
 #ifndef SOCKFUSE_SEGMENT_LOG_H
 #define SOCKFUSE_SEGMENT_LOG_H

@@ -1,5 +1,6 @@
 /*
- * test_bulkhead_steps.c - taking a share, stopped at one instruction after the other while another process takes its own.
+ * test_bulkhead_steps.c - taking a share, stopped at one instruction after the other while another process takes
+ * its own.
  *
  * A child is stepped through bulkhead_take; at a chosen instruction this process comes in between and does all of its
  * own part, then the child goes on. However the two meet, no more have a share than may, and the count is not too low.
