@@ -63,6 +63,24 @@ struct scan {
     struct liveness liveness;
 };
 
+/*
+ * A dead probe's call is late, and its lease is left to the next admission on its circuit, which knows what comes first: a
+ * deadline that has passed (then the probe has failed, whenever its holder died: `timeout 5 curl` is killed after a
+ * probe_timeout of a second), or the holder's death. Any other call is neutral, as of its own start: nothing is known of it
+ * after that.
+ */
+static void bury_call(struct scan *scan, const struct call_view *view)
+{
+    struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN},
+                            .at_ns = view->started_ns};
+    struct circuit *circuit = circuits_at(scan->guard->segment, view->circuit);
+
+    if (view->ticket.token == 0)
+        settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
+    else if (circuit != NULL)
+        counters_add(&circuit->counters, scan->shard, COUNT_LATE);
+}
+
 /* A dead owner's record: nobody can say how its call ended. */
 static void bury(struct scan *scan, uint32_t call, const struct call_view *view)
 {
@@ -71,14 +89,7 @@ static void bury(struct scan *scan, uint32_t call, const struct call_view *view)
     if (view->in_flight) {
         if (!calls_settle(segment, call, view, CALL_SETTLED))
             return;
-        /*
-         * A call that is no probe ends as of its own start: nothing is known of it after that. A probe ends now: if its
-         * lease has run out, it has failed at its deadline, as every observer has seen, whenever its holder died
-         * (`timeout 5 curl` is killed after a probe_timeout of a second).
-         */
-        struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN},
-                                .at_ns = view->ticket.token != 0 ? scan->now_ns : view->started_ns};
-        settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
+        bury_call(scan, view);
     }
     calls_release(segment, call, view->owner);
 }
@@ -171,9 +182,8 @@ bool overdue_sweep(struct guard *guard, const struct target *target, unsigned in
     for (uint32_t call = 0; call < calls_limit(guard->segment); call++) {
         struct call_view view;
 
-        /* A probe is left to the next admission on its circuit, which knows that circuit's settings. */
         if (calls_read(guard->segment, call, &view) && view.owner != guard->holder &&
-            (!view.in_flight || view.ticket.token == 0) && !liveness_ask(&scan.liveness, guard->segment, view.owner))
+            !liveness_ask(&scan.liveness, guard->segment, view.owner))
             bury(&scan, call, &view);
     }
     return true;
