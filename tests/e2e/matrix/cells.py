@@ -1,11 +1,11 @@
 """How a cell is judged: the program runs bare and guarded against the same server, and must print and return the same,
 to the byte, but for the times that some programs print; then the circuit must show what happened, and nothing else.
 """
-import time
 import os
 import re
 import socket
 import threading
+import time
 import unittest
 
 from fixtures import (ANSWER, BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http,
