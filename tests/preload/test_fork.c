@@ -133,6 +133,27 @@ static void connection_that_was_passed_on_is_not_given_up_by_the_close(void **st
     }
 }
 
+static void shut_in_child(void *context)
+{
+    struct line *line = context;
+    CHECK(shutdown(line->fd, SHUT_WR) == 0);
+}
+
+static void send_after_a_childs_shutdown_is_no_reset_by_the_peer(void **state)
+{
+    struct line line;
+    (void)state;
+    line_open(&line, "127.0.0.2");
+    assert_true(exited_well(actor_wait(actor_fork(shut_in_child, &line))));
+    assert_int_equal(send(line.fd, "more", 4, MSG_NOSIGNAL), -1);
+    assert_int_equal(errno, EPIPE);
+    expect(&line.server, "1 in-flight");
+    close(line.fd);
+    expect(&line.server, "1 neutral:cancelled");
+    bare.close(line.peer);
+    server_stop(&line.server);
+}
+
 static void read_in_child(void *context)
 {
     struct line *line = context;
@@ -492,6 +513,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_close),
         cmocka_unit_test(connection_that_was_passed_on_is_not_given_up_by_the_close),
+        cmocka_unit_test(send_after_a_childs_shutdown_is_no_reset_by_the_peer),
         cmocka_unit_test(close_in_a_forked_child_settles_nothing_of_the_parent),
         cmocka_unit_test(answer_read_by_the_child_is_found_when_the_parent_closes),
         cmocka_unit_test(exit_of_a_forked_child_settles_nothing_of_the_parent),
