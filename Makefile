@@ -110,7 +110,7 @@ $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
 
 $(WITH_CORE): $(CORE)
 $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
-	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread -ldl $(if $(filter $@,$(WITH_CORE)),$(LIBBSD))
+	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread -ldl $(if $(filter $@,$(WITH_CORE)),-lc $(LIBBSD))
 
 $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
 	$(call Q,LINK) $(LINK) -o $@ $^ -pthread

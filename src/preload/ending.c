@@ -76,26 +76,35 @@ void life_release(descriptor entry, int fd)
     pool_give(descriptor_connection(entry) - 1);
 }
 
+/* What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. */
+static bool is_hint(descriptor entry)
+{
+    return entry == DESCRIPTOR_STREAM || entry == DESCRIPTOR_OTHER;
+}
+
 void connection_closing(int fd)
 {
     descriptor entry = descriptor_get(fd);
-    /* What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. */
-    bool is_hint = entry == DESCRIPTOR_STREAM || entry == DESCRIPTOR_OTHER;
-    if (!entry || (!is_hint && lineage_is_borrowed()))
+    if (!entry || (!is_hint(entry) && lineage_is_borrowed()))
         return;
     life_release(descriptor_take(fd), fd);
 }
 
+/* Whose the table is, is asked once, and only if there is more than hints in the range. */
 void connection_closing_range(unsigned int first, unsigned int last)
 {
+    bool is_own = false;
     if (first > INT_MAX)
         return;
     int end = last > INT_MAX ? INT_MAX : (int)last;
-    int fd = descriptor_next((int)first, end);
-    if (fd < 0 || lineage_is_borrowed())
-        return;
-    for (; fd >= 0; fd = fd == INT_MAX ? -1 : descriptor_next(fd + 1, end))
-        connection_closing(fd);
+    for (int fd = descriptor_next((int)first, end); fd >= 0; fd = fd == INT_MAX ? -1 : descriptor_next(fd + 1, end)) {
+        if (!is_own && !is_hint(descriptor_get(fd))) {
+            if (lineage_is_borrowed())
+                return;
+            is_own = true;
+        }
+        life_release(descriptor_take(fd), fd);
+    }
 }
 
 void connection_duplicated(int fd, int to)

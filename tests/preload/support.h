@@ -1,6 +1,6 @@
 /*
- * support.h - the bench on which C programs run under the real library: the stage, the servers, and what the circuits
- * counted.
+ * support.h - the bench on which C programs run under the real library: the stage, the servers, what the circuits
+ * counted, and what the kernel saw.
  *
  * A test program calls stage_enter first: it writes its policy and executes itself again under LD_PRELOAD. Then each
  * test makes a server on a port of its own (so it has a circuit of its own), does to it what a program would do, and
@@ -95,6 +95,20 @@ void wait_ms(unsigned int ms);
 /* Longer than abandon_after of 127.0.0.1. */
 void wait_long(void);
 uint64_t now_ms(void);
+
+/* --- what the kernel sees --- */
+
+/* Between two calls of this number (or from one to the end), the system calls of a traced program are counted. */
+#define MARK 0x7fff0001L
+
+struct system_call {
+    long number, first; /* with its first argument */
+};
+/*
+ * Plays in a child that is traced; returns how many system calls it makes between the marks, of which the first `room`
+ * are written to `calls`. Negative: no mark was seen.
+ */
+int system_calls_of(void (*play)(void *context), void *context, struct system_call *calls, int room);
 
 /* --- past the library --- */
 

@@ -14,6 +14,10 @@
 
 #define ALIAS 150
 
+/* Other names that libc exports for the same functions. */
+extern int __dup2(int fd, int to);
+extern int __fcntl(int fd, int command, ...);
+
 static int by_dup(int fd)
 {
     return dup(fd);
@@ -41,6 +45,14 @@ static int by_fcntl64(int fd)
 static int by_fcntl64_cloexec(int fd)
 {
     return fcntl64(fd, F_DUPFD_CLOEXEC, ALIAS);
+}
+static int by_dup2_alias(int fd)
+{
+    return __dup2(fd, ALIAS);
+}
+static int by_fcntl_alias(int fd)
+{
+    return __fcntl(fd, F_DUPFD, ALIAS);
 }
 static int by_number_dup(int fd)
 {
@@ -76,6 +88,8 @@ static const struct way {
     {"fcntl(F_DUPFD_CLOEXEC)", by_fcntl_cloexec},
     {"fcntl64(F_DUPFD)", by_fcntl64},
     {"fcntl64(F_DUPFD_CLOEXEC)", by_fcntl64_cloexec},
+    {"__dup2", by_dup2_alias},
+    {"__fcntl(F_DUPFD)", by_fcntl_alias},
     {"syscall(SYS_dup)", by_number_dup},
 #ifdef SYS_dup2
     {"syscall(SYS_dup2)", by_number_dup2},

@@ -20,9 +20,17 @@
 
 /* --- closing --- */
 
+/* Other names that libc exports for the same functions. */
+extern int __close(int fd);
+extern int __dup2(int fd, int to);
+
 static void end_by_close(int fd)
 {
     assert_int_equal(close(fd), 0);
+}
+static void end_by_close_alias(int fd)
+{
+    assert_int_equal(__close(fd), 0);
 }
 static void end_by_system_call(int fd)
 {
@@ -53,6 +61,11 @@ static void end_by_fclose(int fd)
 static void end_by_dup2(int fd)
 {
     assert_int_equal(dup2(STDIN_FILENO, fd), fd);
+    bare.close(fd);
+}
+static void end_by_dup2_alias(int fd)
+{
+    assert_int_equal(__dup2(STDIN_FILENO, fd), fd);
     bare.close(fd);
 }
 static void end_by_dup3(int fd)
@@ -86,6 +99,7 @@ static const struct {
     void (*end)(int fd);
 } ends[] = {
     {"close", end_by_close},
+    {"__close", end_by_close_alias},
     {"syscall(SYS_close)", end_by_system_call},
     {"close_range of one", end_by_range},
     {"close_range of all above", end_by_range_of_all},
@@ -93,6 +107,7 @@ static const struct {
     {"closefrom", end_by_closefrom},
     {"fclose", end_by_fclose},
     {"dup2", end_by_dup2},
+    {"__dup2", end_by_dup2_alias},
     {"dup3", end_by_dup3},
     {"syscall(SYS_dup3)", end_by_dup2_system_call},
     {"shutdown", end_by_shutdown},

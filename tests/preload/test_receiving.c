@@ -20,6 +20,8 @@ extern ssize_t __recv_chk(int fd, void *buffer, size_t count, size_t size, int f
 extern ssize_t __recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
                               socklen_t *length);
 extern ssize_t __read_chk(int fd, void *buffer, size_t count, size_t size);
+/* Another name that libc exports for read. */
+extern ssize_t __read(int fd, void *buffer, size_t count);
 
 static char room[64];
 static struct iovec vector[2] = {{room, 3}, {room + 3, 61}};
@@ -92,6 +94,10 @@ static ssize_t by_read_chk(int fd)
 {
     return __read_chk(fd, room, 32, sizeof room);
 }
+static ssize_t by_read_alias(int fd)
+{
+    return __read(fd, room, sizeof room);
+}
 static ssize_t by_number_recvfrom(int fd)
 {
     return syscall(SYS_recvfrom, fd, room, sizeof room, 0, NULL, NULL);
@@ -146,6 +152,7 @@ static const struct receiver {
     {"__recv_chk", by_recv_chk, false},
     {"__recvfrom_chk", by_recvfrom_chk, false},
     {"__read_chk", by_read_chk, false},
+    {"__read", by_read_alias, false},
     {"syscall(SYS_recvfrom)", by_number_recvfrom, false},
     {"syscall(SYS_read)", by_number_read, false},
     {"syscall(SYS_readv)", by_number_readv, false},

@@ -17,6 +17,10 @@
 #define REQUEST "request"
 #define LENGTH ((ssize_t)sizeof REQUEST - 1)
 
+/* Other names that libc exports for the same functions. */
+extern ssize_t __send(int fd, const void *buffer, size_t count, int flags);
+extern ssize_t __write(int fd, const void *buffer, size_t count);
+
 static char request[] = REQUEST;
 static struct iovec vector[2] = {{request, 3}, {request + 3, 4}};
 
@@ -84,6 +88,14 @@ static ssize_t by_splice(int fd)
     close(pipe);
     return sent;
 }
+static ssize_t by_send_alias(int fd)
+{
+    return __send(fd, request, (size_t)LENGTH, 0);
+}
+static ssize_t by_write_alias(int fd)
+{
+    return __write(fd, request, (size_t)LENGTH);
+}
 static ssize_t by_number_sendto(int fd)
 {
     return syscall(SYS_sendto, fd, request, LENGTH, 0, NULL, 0);
@@ -134,6 +146,8 @@ static const struct sender {
     {"sendfile", by_sendfile},
     {"sendfile64", by_sendfile64},
     {"splice", by_splice},
+    {"__send", by_send_alias},
+    {"__write", by_write_alias},
     {"syscall(SYS_sendto)", by_number_sendto},
     {"syscall(SYS_write)", by_number_write},
     {"syscall(SYS_writev)", by_number_writev},
