@@ -34,7 +34,10 @@ struct things {
 
 static char bytes[16] = "abcdefghijklmno";
 static struct iovec vector[2] = {{bytes, 1}, {bytes + 1, 1}};
-#define MESSAGE {.msg_iov = vector, .msg_iovlen = 2}
+#define MESSAGE                                                                                                        \
+    {                                                                                                                  \
+        .msg_iov = vector, .msg_iovlen = 2                                                                             \
+    }
 #define HIGH 200
 
 #define OPERATION(name, ...)                                                                                           \
@@ -110,21 +113,66 @@ static const struct operation {
     const char *name;
     void (*run)(struct things *things);
 } operations[] = {
-#define ROW(name) {#name, op_##name}
-    ROW(socket),          ROW(socket_datagram), ROW(connect),       ROW(connect_again),
-    ROW(connect_datagram), ROW(connect_number), ROW(send),          ROW(sendto),
-    ROW(sendto_stream),   ROW(sendmsg),         ROW(sendmmsg),      ROW(write),
-    ROW(write_pipe),      ROW(writev),          ROW(sendfile),      ROW(sendfile64),
-    ROW(splice_out),      ROW(splice_in),       ROW(recv),          ROW(recv_nothing),
-    ROW(recvfrom),        ROW(recvmsg),         ROW(recvmmsg),      ROW(read),
-    ROW(read_file),       ROW(read_pipe),       ROW(readv),         ROW(recv_chk),
-    ROW(recvfrom_chk),    ROW(read_chk),        ROW(getsockopt),    ROW(shutdown),
-    ROW(close),           ROW(close_fresh),     ROW(close_file),    ROW(close_nothing),
-    ROW(close_number),    ROW(close_range),     ROW(close_range_later), ROW(closefrom),
-    ROW(fclose),          ROW(fclose_memory),   ROW(dup),           ROW(dup2),
-    ROW(dup2_over),       ROW(dup3),            ROW(fcntl_dupfd),   ROW(fcntl_dupfd_cloexec),
-    ROW(fcntl_flags),     ROW(fcntl64),         ROW(write_number),  ROW(read_number),
-    ROW(other_number),    ROW(dlopen),          ROW(gethostbyname), ROW(getaddrinfo),
+#define ROW(name)                                                                                                      \
+    {                                                                                                                  \
+#name, op_##name                                                                                               \
+    }
+    ROW(socket),
+    ROW(socket_datagram),
+    ROW(connect),
+    ROW(connect_again),
+    ROW(connect_datagram),
+    ROW(connect_number),
+    ROW(send),
+    ROW(sendto),
+    ROW(sendto_stream),
+    ROW(sendmsg),
+    ROW(sendmmsg),
+    ROW(write),
+    ROW(write_pipe),
+    ROW(writev),
+    ROW(sendfile),
+    ROW(sendfile64),
+    ROW(splice_out),
+    ROW(splice_in),
+    ROW(recv),
+    ROW(recv_nothing),
+    ROW(recvfrom),
+    ROW(recvmsg),
+    ROW(recvmmsg),
+    ROW(read),
+    ROW(read_file),
+    ROW(read_pipe),
+    ROW(readv),
+    ROW(recv_chk),
+    ROW(recvfrom_chk),
+    ROW(read_chk),
+    ROW(getsockopt),
+    ROW(shutdown),
+    ROW(close),
+    ROW(close_fresh),
+    ROW(close_file),
+    ROW(close_nothing),
+    ROW(close_number),
+    ROW(close_range),
+    ROW(close_range_later),
+    ROW(closefrom),
+    ROW(fclose),
+    ROW(fclose_memory),
+    ROW(dup),
+    ROW(dup2),
+    ROW(dup2_over),
+    ROW(dup3),
+    ROW(fcntl_dupfd),
+    ROW(fcntl_dupfd_cloexec),
+    ROW(fcntl_flags),
+    ROW(fcntl64),
+    ROW(write_number),
+    ROW(read_number),
+    ROW(other_number),
+    ROW(dlopen),
+    ROW(gethostbyname),
+    ROW(getaddrinfo),
 #undef ROW
 };
 #define OPERATIONS (sizeof operations / sizeof *operations)
@@ -318,8 +366,7 @@ static int scene_name(int argc, char **argv)
 static void refusals_of_a_named_target_make_none(void **state)
 {
     (void)state;
-    struct scene_options options = {.policy =
-                                        "[t]\nmatch = localhost:*\nfailure_threshold = 1\nreset_timeout = 60s\n"};
+    struct scene_options options = {.policy = "[t]\nmatch = localhost:*\nfailure_threshold = 1\nreset_timeout = 60s\n"};
     assert_true(exited_well(scene_run("name", &options)));
 }
 
@@ -388,9 +435,9 @@ static void refusals_beside_a_probe_of_the_same_process_make_none(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"operations", scene_operations}, {"open", scene_open},
-                                          {"name", scene_name},             {"forced", scene_forced},
-                                          {"half-open", scene_half_open},   {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"operations", scene_operations}, {"open", scene_open},           {"name", scene_name},
+        {"forced", scene_forced},         {"half-open", scene_half_open}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_costs_a_system_call_where_no_target_is_meant),
         cmocka_unit_test(refusals_by_an_open_circuit_make_none_on_any_socket),
