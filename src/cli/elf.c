@@ -26,7 +26,7 @@ struct tables {
 };
 
 struct part {
-    uint32_t type, name;
+    uint32_t type, name, link;
     uint64_t offset, size;
 };
 
@@ -62,13 +62,13 @@ static bool read_segment(int descriptor, bool wide, const struct tables *tables,
         Elf64_Phdr header;
         if (tables->segment_size < sizeof header || !read_at(descriptor, &header, sizeof header, at))
             return false;
-        *part = (struct part){header.p_type, 0, header.p_offset, header.p_filesz};
+        *part = (struct part){.type = header.p_type, .offset = header.p_offset, .size = header.p_filesz};
         return true;
     }
     Elf32_Phdr header;
     if (tables->segment_size < sizeof header || !read_at(descriptor, &header, sizeof header, at))
         return false;
-    *part = (struct part){header.p_type, 0, header.p_offset, header.p_filesz};
+    *part = (struct part){.type = header.p_type, .offset = header.p_offset, .size = header.p_filesz};
     return true;
 }
 
@@ -79,13 +79,13 @@ static bool read_section(int descriptor, bool wide, const struct tables *tables,
         Elf64_Shdr header;
         if (tables->section_size < sizeof header || !read_at(descriptor, &header, sizeof header, at))
             return false;
-        *part = (struct part){header.sh_type, header.sh_name, header.sh_offset, header.sh_size};
+        *part = (struct part){header.sh_type, header.sh_name, header.sh_link, header.sh_offset, header.sh_size};
         return true;
     }
     Elf32_Shdr header;
     if (tables->section_size < sizeof header || !read_at(descriptor, &header, sizeof header, at))
         return false;
-    *part = (struct part){header.sh_type, header.sh_name, header.sh_offset, header.sh_size};
+    *part = (struct part){header.sh_type, header.sh_name, header.sh_link, header.sh_offset, header.sh_size};
     return true;
 }
 
@@ -136,6 +136,55 @@ static bool has_go_section(int descriptor, bool wide, const struct tables *table
     return found;
 }
 
+bool elf_is_asan(const char *name)
+{
+    static const char gcc[] = "libasan.so", clang[] = "libclang_rt.asan";
+    return strncmp(name, gcc, sizeof gcc - 1) == 0 || strncmp(name, clang, sizeof clang - 1) == 0;
+}
+
+/* Whether one of `count` bytes of dynamic entries asks for AddressSanitizer's runtime; `names` ends with a zero. */
+static bool asks_for_asan(const char *entries, size_t count, bool wide, const char *names, size_t names_size)
+{
+    const size_t size = wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+    for (size_t at = 0; count - at >= size; at += size) {
+        Elf64_Dyn entry;
+        if (wide) {
+            memcpy(&entry, entries + at, sizeof entry);
+        } else {
+            Elf32_Dyn narrow;
+            memcpy(&narrow, entries + at, sizeof narrow);
+            entry.d_tag = narrow.d_tag;
+            entry.d_un.d_val = narrow.d_un.d_val;
+        }
+        if (entry.d_tag == DT_NULL)
+            break;
+        if (entry.d_tag == DT_NEEDED && entry.d_un.d_val < names_size && elf_is_asan(names + entry.d_un.d_val))
+            return true;
+    }
+    return false;
+}
+
+static bool needs_asan(int descriptor, bool wide, const struct tables *tables)
+{
+    struct part dynamic = {0}, names;
+    unsigned int count = tables->section_count;
+    if (count > SECTIONS_MAX)
+        return false;
+    for (unsigned int i = 0; i < count && dynamic.type != SHT_DYNAMIC; i++)
+        if (!read_section(descriptor, wide, tables, i, &dynamic))
+            return false;
+    if (dynamic.type != SHT_DYNAMIC || dynamic.size > NAMES_MAX || dynamic.link >= count ||
+        !read_section(descriptor, wide, tables, dynamic.link, &names) || names.size > NAMES_MAX)
+        return false;
+    char *entries = allocate(dynamic.size + 1, 1), *text = allocate(names.size + 1, 1);
+    bool found = read_at(descriptor, entries, dynamic.size, dynamic.offset) &&
+                 read_at(descriptor, text, names.size, names.offset) &&
+                 asks_for_asan(entries, dynamic.size, wide, text, names.size);
+    free(entries);
+    free(text);
+    return found;
+}
+
 static void examine_segments(int descriptor, bool wide, const struct tables *tables, struct elf_facts *facts)
 {
     for (unsigned int i = 0; i < tables->segment_count && i < SEGMENTS_MAX; i++) {
@@ -174,4 +223,5 @@ void elf_examine(int descriptor, struct elf_facts *facts)
     examine_segments(descriptor, wide, &tables, facts);
     if (!facts->is_go)
         facts->is_go = has_go_section(descriptor, wide, &tables);
+    facts->needs_asan = needs_asan(descriptor, wide, &tables);
 }

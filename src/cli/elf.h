@@ -18,6 +18,7 @@ struct elf_facts {
     uint16_t machine;     /* e_machine */
     bool has_interpreter; /* PT_INTERP: false in a static program, and in the dynamic loader itself */
     bool is_go;           /* by its build information, which also stripped binaries keep */
+    bool needs_asan;      /* AddressSanitizer's runtime as a library (gcc's way), which wants to be loaded first */
     char interpreter[PATH_MAX];
 };
 
@@ -26,5 +27,8 @@ struct elf_facts {
  * (false).
  */
 void elf_examine(int descriptor, struct elf_facts *facts);
+
+/* Whether a library of that name, without folders, is AddressSanitizer's runtime: gcc's, or clang's. */
+bool elf_is_asan(const char *name);
 
 #endif

@@ -100,3 +100,24 @@ char *library_removed(const char *preload)
     append_others(list, preload);
     return list;
 }
+
+static bool names_asan(const char *preload)
+{
+    for (const char *at = preload; *at != '\0';) {
+        size_t length = strcspn(at, separators);
+        const char *name = memrchr(at, '/', length);
+        if (elf_is_asan(name != NULL ? name + 1 : at))
+            return true;
+        at += length + (at[length] != '\0');
+    }
+    return false;
+}
+
+char *library_asan_options(const struct elf_facts *program, const char *preload, const char *options)
+{
+    static const char option[] = "verify_asan_link_order";
+    if ((!program->needs_asan && !names_asan(preload)) || (options != NULL && strstr(options, option) != NULL))
+        return NULL;
+    bool alone = options == NULL || options[0] == '\0';
+    return format_text("%s%s%s=0", alone ? "" : options, alone ? "" : ":", option);
+}

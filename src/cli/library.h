@@ -29,4 +29,11 @@ char *library_preloaded(const struct library *library, const char *preload);
 /* `preload` without any libsockfuse.so; "" if nothing is left. To be freed. */
 char *library_removed(const char *preload);
 
+/*
+ * AddressSanitizer's runtime refuses to run unless it is the first of all libraries, though it works behind ours as
+ * well. What ASAN_OPTIONS must be (`options`, or NULL, as it is) where the program asks for that runtime or `preload`
+ * names it; to be freed. NULL: as it is, for neither is so, or it speaks of the order itself.
+ */
+char *library_asan_options(const struct elf_facts *program, const char *preload, const char *options);
+
 #endif

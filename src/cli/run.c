@@ -299,16 +299,21 @@ static void name_run(void)
 }
 
 /* Tells what the library will read: see the table of variables in the manual. */
-static void set_environment(const struct request *request, const struct policy *policy, const char *preload)
+static void set_environment(const struct request *request, const struct policy *policy,
+                            const struct program *program, const char *preload)
 {
+    char *asan_options = library_asan_options(&program->elf, preload, getenv("ASAN_OPTIONS"));
     char *patterns = list_join(&request->patterns, " "), *options = list_join(&request->options, "\n");
     char *names = preload[0] != '\0' && !is_switched_off() ? resolve_names(policy) : NULL;
     set_variable("LD_PRELOAD", preload[0] != '\0' ? preload : NULL);
+    if (asan_options != NULL)
+        set_variable("ASAN_OPTIONS", asan_options);
     set_variable("SOCKFUSE_POLICY", policy->path);
     set_variable("SOCKFUSE_TARGETS", patterns);
     set_variable("SOCKFUSE_OPTIONS", options);
     set_variable("SOCKFUSE_NAMES", names);
     name_run();
+    free(asan_options);
     free(patterns);
     free(options);
     free(names);
@@ -361,7 +366,7 @@ static int start(struct request *request)
     if (is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
     char *preload = foreign ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(&library, getenv("LD_PRELOAD"));
-    set_environment(request, policy, preload);
+    set_environment(request, policy, &program, preload);
     return execute(request->command);
 }
 

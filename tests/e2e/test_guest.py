@@ -19,6 +19,8 @@ PYTHON = "/usr/bin/python3"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 MACHINE = threading.Lock()
+# Without names of functions, which take seconds to find.
+PLAIN = {"ASAN_OPTIONS": "symbolize=0"}
 
 
 def output_of(*argv):
@@ -119,6 +121,46 @@ class Company(Guest):
         self.assertEqual(circuit["state"], "open", circuit)
         self.assertLessEqual(circuit["retry_in_ms"], 10_000, circuit)
         self.assertGreater(circuit["retry_in_ms"], 1, circuit)
+
+    def sanitized(self, compiler, kind, how, env=None):
+        """A program with a sanitizer's runtime in it is guarded, and the sanitizer still finds what it is there for."""
+        program = os.path.join(self.sandbox.folder, f"{compiler}-{kind}")
+        if not os.path.exists(program):
+            subprocess.run([compiler, "-g", f"-fsanitize={kind}", "-o", program, CLIENTS / "three_calls.c"], check=True)
+        dead = Server(up=False)
+        self.addCleanup(dead.stop)
+        self.sandbox.guard(dead, failure_threshold=2)
+        # ThreadSanitizer's memory needs its addresses where some kernels do not leave them.
+        command = [*(["setarch", "-R"] if kind == "thread" else []), program, dead.port]
+        result = self.sandbox.run(command, how, env)
+        self.assertEqual(result.output, ("Connection refused\n" * 3, "", 0))
+        circuit = self.sandbox.circuit(dead)
+        self.assertEqual((circuit["counters"]["failed"], circuit["counters"]["refused"]), (2, 1), circuit)
+        if env:
+            result = self.sandbox.run([*command, 5], how, env, stdin=b"five!")
+            self.assertIn("stack-buffer-overflow", result.stderr)
+            self.assertNotEqual(result.status, 0)
+
+    def test_programs_with_gccs_address_sanitizer(self):
+        # It insists on being the first library; run tells it that it need not be.
+        self.sanitized("gcc", "address", RUN)
+        self.sanitized("gcc", "address", RUN, PLAIN)
+        self.sanitized("gcc", "address", PRELOAD, {"ASAN_OPTIONS": PLAIN["ASAN_OPTIONS"] + ":verify_asan_link_order=0"})
+        runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
+        preload = self.preload(os.path.realpath(runtime.stdout.strip()), LIBRARY)
+        self.sanitized("gcc", "address", PRELOAD, {**preload, **PLAIN})
+        self.sanitized("gcc", "address", RUN, {"LD_PRELOAD": preload["LD_PRELOAD"].split(":")[0], **PLAIN})
+
+    def test_programs_with_clangs_address_sanitizer(self):
+        self.sanitized("clang", "address", RUN, PLAIN)
+        self.sanitized("clang", "address", PRELOAD, PLAIN)
+
+    def test_programs_with_thread_sanitizer(self):
+        self.sanitized("gcc", "thread", RUN)
+        self.sanitized("clang", "thread", RUN)
+
+    def test_programs_with_undefined_behaviour_sanitizer(self):
+        self.sanitized("gcc", "undefined", RUN)
 
     def test_twice_is_once(self):
         self.guarded_as_ever(self.preload(LIBRARY, LIBRARY))
