@@ -20,11 +20,13 @@
 static const char names_policy[] =
     "[one]\nmatch = one.test:*\n"
     "[two]\nmatch = two.test:*\nfailure_threshold = 3\nreset_timeout = 1h\nreset_timeout_max = 1h\n"
-    "[suffix]\nmatch = *.suffix.test:*\n";
+    "[suffix]\nmatch = *.suffix.test:*\n"
+    "[six]\nmatch = six.test:*\n";
 static const char hosts[] = "127.0.0.1 localhost\n"
                             "127.0.0.1 one.test other.test a.suffix.test\n"
                             "127.0.0.2 two.test\n"
-                            "127.0.0.3 two.test\n";
+                            "127.0.0.3 two.test\n"
+                            "::1 six.test\n";
 
 static void name_server(struct server *server, const char *name)
 {
@@ -73,6 +75,27 @@ static struct in_addr by_gethostbyname2_r(const char *name)
 
 typedef struct in_addr resolve_fn(const char *name);
 
+static const struct resolver {
+    const char *name;
+    resolve_fn *resolve;
+} resolvers[] = {{"getaddrinfo", by_getaddrinfo},
+                 {"gethostbyname", by_gethostbyname},
+                 {"gethostbyname2", by_gethostbyname2},
+                 {"gethostbyname_r", by_gethostbyname_r},
+                 {"gethostbyname2_r", by_gethostbyname2_r}};
+#define RESOLVERS (sizeof resolvers / sizeof *resolvers)
+/* Which of them, as a scene is told it in an argument. */
+static const char *const numbers[] = {"0", "1", "2", "3", "4"};
+_Static_assert(sizeof numbers / sizeof *numbers == RESOLVERS, "a number for each");
+
+static const struct resolver *resolver_of(char **argv)
+{
+    const struct resolver *resolver = &resolvers[atoi(argv[0])];
+    CHECK(resolver < resolvers + RESOLVERS);
+    at_hand = resolver->name;
+    return resolver;
+}
+
 struct question {
     resolve_fn *resolve;
     const char *name;
@@ -104,20 +127,9 @@ static void refused_by_name(struct server *server, resolve_fn *resolve, const ch
 /* Which function: a process each, for what one has noted must not serve the next. */
 static int scene_resolve(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        resolve_fn *resolve;
-    } all[] = {{"getaddrinfo", by_getaddrinfo},
-               {"gethostbyname", by_gethostbyname},
-               {"gethostbyname2", by_gethostbyname2},
-               {"gethostbyname_r", by_gethostbyname_r},
-               {"gethostbyname2_r", by_gethostbyname2_r}};
     struct server server;
-    size_t i = (size_t)atoi(argv[0]);
+    resolve_fn *resolve = resolver_of(argv)->resolve;
     (void)argc;
-    if (i >= sizeof all / sizeof *all)
-        return 7;
-    at_hand = all[i].name;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     /* Not resolved by that name: nobody's. */
     int fd = caller_socket(&server, 0);
@@ -125,17 +137,17 @@ static int scene_resolve(int argc, char **argv)
     close(fd);
     name_server(&server, "one.test");
     expect(&server, "nothing");
-    refused_by_name(&server, all[i].resolve, "other.test");
+    refused_by_name(&server, resolve, "other.test");
     expect(&server, "nothing");
-    refused_by_name(&server, all[i].resolve, "one.test");
+    refused_by_name(&server, resolve, "one.test");
     expect(&server, "1 failed:refused");
     /* Case and a final dot do not matter; the destination is written one way. */
-    refused_by_name(&server, all[i].resolve, "ONE.test");
+    refused_by_name(&server, resolve, "ONE.test");
     expect(&server, "1 failed:refused");
     struct server suffixed = server;
     name_server(&suffixed, "a.suffix.test");
     memset(suffixed.counted, 0, sizeof suffixed.counted);
-    refused_by_name(&server, all[i].resolve, "a.suffix.test");
+    refused_by_name(&server, resolve, "a.suffix.test");
     expect(&suffixed, "1 failed:refused"); /* on the same address: meant is the name that was asked for last */
     expect(&server, "nothing");
     server_stop(&server);
@@ -177,14 +189,61 @@ static void answer_call(struct server *server, int fd)
     bare.close(peer);
 }
 
+/* --- IPv6 --- */
+
+static void six_by_getaddrinfo(void)
+{
+    struct addrinfo hints = {.ai_family = AF_INET6, .ai_socktype = SOCK_STREAM}, *list;
+    CHECK(getaddrinfo("six.test", "80", &hints, &list) == 0 && list->ai_family == AF_INET6);
+    freeaddrinfo(list);
+}
+static void six_by_gethostbyname2(void)
+{
+    const struct hostent *entry = gethostbyname2("six.test", AF_INET6);
+    CHECK(entry != NULL && entry->h_addrtype == AF_INET6);
+}
+static void six_by_gethostbyname2_r(void)
+{
+    struct hostent entry, *found = NULL;
+    char buffer[1024];
+    int error;
+    CHECK(gethostbyname2_r("six.test", AF_INET6, &entry, buffer, sizeof buffer, &found, &error) == 0 && found);
+}
+
+static void (*const resolve_six[])(void) = {six_by_getaddrinfo, six_by_gethostbyname2, six_by_gethostbyname2_r};
+#define SIXES (sizeof resolve_six / sizeof *resolve_six)
+
+static int scene_six(int argc, char **argv)
+{
+    struct server server;
+    size_t which = (size_t)atoi(argv[0]);
+    (void)argc;
+    CHECK(which < SIXES);
+    server_start(&server, "::1", SERVER_REFUSES);
+    int fd = caller_socket(&server, 0);
+    CHECK(connect(fd, AT(&server)) == -1 && errno == ECONNREFUSED);
+    snprintf(server.destination, sizeof server.destination, "six.test:%d",
+             ntohs(((struct sockaddr_in6 *)&server.address)->sin6_port));
+    expect(&server, "nothing");
+    resolve_six[which]();
+    CHECK(connect(fd, AT(&server)) == -1 && errno == ECONNREFUSED);
+    expect(&server, "1 failed:refused");
+    close(fd);
+    server_stop(&server);
+    return 0;
+}
+
+/* --- several addresses --- */
+
 /* As Python, psql and most others do: in turn. */
 static int scene_in_turn(int argc, char **argv)
 {
     struct server dead, alive;
-    (void)argc, (void)argv;
+    resolve_fn *resolve = resolver_of(argv)->resolve;
+    (void)argc;
     start_two(&dead, SERVER_REFUSES, &alive, SERVER_LISTENS);
     for (int i = 0; i < 50; i++) {
-        by_getaddrinfo("two.test");
+        resolve("two.test");
         int fd = caller_socket(&dead, 0);
         CHECK(connect(fd, AT(&dead)) == -1 && errno == ECONNREFUSED);
         close(fd);
@@ -200,7 +259,7 @@ static int scene_in_turn(int argc, char **argv)
     /* Both dead: it opens, and is refused on both. */
     start_two(&dead, SERVER_REFUSES, &alive, SERVER_REFUSES);
     for (int i = 0; i < 10; i++) {
-        by_getaddrinfo("two.test");
+        resolve("two.test");
         for (int j = 0; j < 2; j++) {
             int fd = caller_socket(&dead, 0);
             CHECK(connect(fd, AT(j ? &alive : &dead)) == -1 && errno == ECONNREFUSED);
@@ -266,15 +325,22 @@ static int play(const char *scene, const char *argument)
 static void names_are_known_from_each_function_and_thread(void **state)
 {
     (void)state;
-    static const char *const numbers[] = {"0", "1", "2", "3", "4"};
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < RESOLVERS; i++)
         assert_true(exited_well(play("resolve", numbers[i])));
+}
+
+static void names_of_ipv6_addresses_are_known_too(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIXES; i++)
+        assert_true(exited_well(play("six", numbers[i])));
 }
 
 static void dead_address_beside_a_living_one_keeps_the_circuit_closed(void **state)
 {
     (void)state;
-    assert_true(exited_well(play("in-turn", NULL)));
+    for (size_t i = 0; i < RESOLVERS; i++)
+        assert_true(exited_well(play("in-turn", numbers[i])));
 }
 
 static void losers_of_a_race_are_no_failures(void **state)
@@ -285,10 +351,14 @@ static void losers_of_a_race_are_no_failures(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"resolve", scene_resolve}, {"in-turn", scene_in_turn}, {"side-by-side", scene_side_by_side}, {NULL, NULL}};
+    static const struct scene scenes[] = {{"resolve", scene_resolve},
+                                          {"in-turn", scene_in_turn},
+                                          {"side-by-side", scene_side_by_side},
+                                          {"six", scene_six},
+                                          {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_known_from_each_function_and_thread),
+        cmocka_unit_test(names_of_ipv6_addresses_are_known_too),
         cmocka_unit_test(dead_address_beside_a_living_one_keeps_the_circuit_closed),
         cmocka_unit_test(losers_of_a_race_are_no_failures),
     };
