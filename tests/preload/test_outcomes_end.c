@@ -474,6 +474,92 @@ static int scene_overdue(int argc, char **argv)
     return 0;
 }
 
+struct hanging {
+    struct server *server;
+    _Atomic int fd;
+};
+
+static void *connect_and_hang(void *context)
+{
+    struct hanging *hanging = context;
+    hanging->fd = caller_socket(hanging->server, 0);
+    connect(hanging->fd, AT(hanging->server));
+    return NULL;
+}
+
+/* A blocking connect of another thread, which is charged while it stays where it is: over TCP, and at a full queue. */
+static int scene_overdue_thread(int argc, char **argv)
+{
+    static const char *const places[] = {"127.0.0.1", "unix"};
+    (void)argc, (void)argv;
+    snprintf(clock_path, sizeof clock_path, "%s", getenv("SOCKFUSE_CLOCK"));
+    for (size_t i = 0; i < 2; i++) {
+        struct server hole;
+        pthread_t thread;
+        at_hand = places[i];
+        clock_set((1000 + 100 * i) * SECOND);
+        server_start(&hole, places[i], SERVER_BLACK_HOLE);
+        struct hanging hanging = {&hole, -1};
+        CHECK(pthread_create(&thread, NULL, connect_and_hang, &hanging) == 0);
+        await_admitted(&hole);
+        wait_long(); /* until it really hangs */
+        clock_set((1010 + 100 * i) * SECOND);
+        int second = caller_socket(&hole, SOCK_NONBLOCK);
+        CHECK(connect(second, AT(&hole)) == -1 && (errno == EINPROGRESS || errno == EAGAIN));
+        close(second);
+        expect(&hole, i ? "1 failed:connect-timeout, 1 neutral:local, 1 overdue"
+                        : "1 failed:connect-timeout, 1 neutral:cancelled, 1 overdue");
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+        close(hanging.fd);
+        server_stop(&hole);
+    }
+    return 0;
+}
+
+static void overdue_attempts_of_other_threads_are_charged_over_tcp_and_unix(void **state)
+{
+    char variable[PATH_MAX + 32];
+    (void)state;
+    snprintf(clock_path, sizeof clock_path, "%s/clock-of-threads", stage_folder());
+    snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s", clock_path);
+    clock_set(1000 * SECOND);
+    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:* unix:*\nabandon_after = 1m\n",
+                                    .environment = {variable}};
+    assert_true(exited_well(scene_run("overdue-thread", &options)));
+}
+
+/* --- half a close --- */
+
+/*
+ * What the program waits after its half-close is a wait of its own, if it lasts; a close at once after it ends the wait
+ * before it. abandon_after is 1 s.
+ */
+static int scene_half_close(int argc, char **argv)
+{
+    struct server server;
+    (void)argc, (void)argv;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int long_ago = caller_connect(&server, 0), just_now = caller_connect(&server, 0);
+    CHECK(send(long_ago, "request", 7, 0) == 7 && send(just_now, "request", 7, 0) == 7);
+    wait_ms(960);
+    shutdown(long_ago, SHUT_WR);
+    wait_ms(160);
+    close(long_ago);
+    expect(&server, "1 neutral:cancelled, 1 in-flight");
+    shutdown(just_now, SHUT_WR);
+    close(just_now);
+    expect(&server, "1 failed:response-timeout");
+    server_stop(&server);
+    return 0;
+}
+
+static void half_close_long_before_the_close_begins_a_wait_of_its_own(void **state)
+{
+    (void)state;
+    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1s\n"};
+    assert_true(exited_well(scene_run("half-close", &options)));
+}
+
 static void overdue_attempts_are_charged_while_they_hang(void **state)
 {
     char variable[PATH_MAX + 32];
@@ -488,7 +574,11 @@ static void overdue_attempts_are_charged_while_they_hang(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"end", scene_end}, {"overdue", scene_overdue}, {NULL, NULL}};
+    static const struct scene scenes[] = {{"end", scene_end},
+                                          {"overdue", scene_overdue},
+                                          {"overdue-thread", scene_overdue_thread},
+                                          {"half-close", scene_half_close},
+                                          {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(pending_attempt_ended_in_any_way_is_a_connect_timeout),
         cmocka_unit_test(waiting_request_ended_in_any_way_is_a_response_timeout),
@@ -500,6 +590,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(siglongjmp_out_of_recv_leaves_the_call_as_it_is),
         cmocka_unit_test(cancelled_thread_in_connect_or_recv_is_giving_up),
         cmocka_unit_test(overdue_attempts_are_charged_while_they_hang),
+        cmocka_unit_test(overdue_attempts_of_other_threads_are_charged_over_tcp_and_unix),
+        cmocka_unit_test(half_close_long_before_the_close_begins_a_wait_of_its_own),
     };
     stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
