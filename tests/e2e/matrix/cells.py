@@ -9,12 +9,15 @@ import time
 import unittest
 
 from fixtures import (ANSWER, BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http,
-                      eventually, flapping, forward_to, over_tls, reset_after_request, reset_in_handshake, stay_silent)
+                      eventually, flapping, forward_to, in_parallel, over_tls, reset_after_request, reset_in_handshake,
+                      stay_silent)
 
 from .exceptions import AT_ONCE, CANNOT, ENDS_WELL, IN_RESERVE, LEFT_OUT, STATIC, TLS_INSIDE
 from .programs import DAEMONS, NONE, PROGRAMS, UNIX
 from .scenarios import BRANCHES, KEPT, SCENARIOS, TLS_KEPT, answer_after, answer_git
 
+# Here the program runs also under the library and without a policy: as bare, to the byte.
+WITHOUT_A_POLICY = ("healthy", "refused", "black_hole", "silent", "reset", "end")
 PATIENT = 40
 ENOUGH = 20
 OPEN = "open"
@@ -100,7 +103,11 @@ class Cells(unittest.TestCase):
         timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) if scenario.waits else ENOUGH
         command = entry.command(server, timeout, 2 if scenario.again else 1)
         about = {"env": self.environment(entry, server), "stdin": entry.stdin}
-        bare = sandbox.run(command, BARE, **about)
+        if scenario.name in WITHOUT_A_POLICY:
+            bare, idle = in_parallel([lambda how=how: sandbox.run(command, how, **about) for how in (BARE, IDLE)])
+            self.assertEqual(without_times(entry, idle), without_times(entry, bare), "without a policy not as bare")
+        else:
+            bare = sandbox.run(command, BARE, **about)
         if scenario.racy:
             pass
         elif scenario.name in ("healthy", "tls_healthy") or (entry.name, scenario.name) in ENDS_WELL:
@@ -120,9 +127,6 @@ class Cells(unittest.TestCase):
             self.assertEqual(without_times(entry, guarded), without_times(entry, bare), "guarded is not as bare")
         made = None if seen is None else self.seen_by(server, scenario) - seen
         self.judge(entry, scenario, sandbox.circuit(server), command, made)
-        if scenario.name in ("healthy", "refused"):
-            idle = sandbox.run(command, IDLE, **about)
-            self.assertEqual(without_times(entry, idle), without_times(entry, bare), "without a policy not as bare")
 
     @staticmethod
     def seen_by(server, scenario):
