@@ -281,6 +281,11 @@ class Herd(Article):
         self.assertEqual(circuit["counters"]["refused"], len(results))
         self.gate.set()
 
+    def told_once(self, **transitions):
+        """Whoever raced for a transition, the journal tells it once."""
+        kinds = [event["event"] for event in self.sandbox.events()]
+        self.assertEqual({kind: kinds.count(kind.replace("_", "-")) for kind in transitions}, transitions, kinds)
+
     def test_of_200_threads_at_the_end_of_the_pause_one_reaches_the_server(self):
         self.trip()
         session = self.client.session
@@ -288,17 +293,22 @@ class Herd(Article):
         self.one_probe_and_the_rest_refused([session.receive() for _ in range(199)])
         self.assertEqual(session.receive()["status"], 200)
         self.circuit_is("closed", failures=0)
+        self.told_once(open=1, half_open=1, close=1)
         self.answered(5)
         self.assertEqual(self.server.connections, 7)
 
-    def test_of_32_processes_at_the_end_of_the_pause_one_reaches_the_server(self):
-        self.trip()
+    def processes(self):
+        """32 clients that are up, as a destination shows that no target names. To attach changes no circuit."""
         nobody = Server(up=False)
         self.addCleanup(nobody.stop)
         sessions = [Session(self.sandbox, [PYTHON, CLIENT]) for _ in range(32)]
         for session in sessions:
-            # Proves that the client is up, by a destination that no target names. To attach changes no circuit.
             self.assertEqual(session.ask(url=nobody.url, timeout=1)["errno"], errno.ECONNREFUSED)
+        return sessions
+
+    def test_of_32_processes_at_the_end_of_the_pause_one_reaches_the_server(self):
+        self.trip()
+        sessions = self.processes()
         self.circuit_is("open", probe_due=True)
         finished = threading.Semaphore(0)
         results = []
@@ -319,6 +329,23 @@ class Herd(Article):
             thread.join(60)
         self.assertEqual(results[-1]["status"], 200)
         self.circuit_is("closed", failures=0)
+        self.told_once(open=1, half_open=1, close=1)
+
+    def test_of_32_processes_that_fail_at_the_same_moment_one_opens_the_circuit(self):
+        self.start(OneProcess, Server(reset_after_request), failure_threshold=5, reset_timeout="30s")
+        sessions = self.processes()
+        at = time.monotonic() + 0.5
+        for session in sessions:
+            session.send(url=self.server.url, timeout=60, threads=1, at=at)
+        errors = [session.receive()["errno"] for session in sessions]
+        reset, refused = errors.count(errno.ECONNRESET), errors.count(errno.ECONNREFUSED)
+        self.assertEqual(reset + refused, 32, errors)
+        self.assertGreaterEqual(reset, 5)
+        counters = self.circuit_is("open", probe_due=False)["counters"]
+        self.assertEqual((counters["admitted"], counters["refused"], counters["opened"]), (reset, refused, 1), counters)
+        self.assertEqual((counters["failed"], counters["late"]), (5, reset - 5), "what came after the fifth was late")
+        self.assertEqual(self.server.connections, reset)
+        self.told_once(open=1, half_open=0, close=0)
 
     def test_of_200_threads_whose_probe_fails_none_other_reaches_the_server(self):
         self.trip()
@@ -331,6 +358,7 @@ class Herd(Article):
         circuit = self.circuit_is("open", probe_due=False)
         self.assertEqual(circuit["counters"]["probes_failed"], 1)
         self.assertEqual(circuit["counters"]["opened"], 2)
+        self.told_once(open=2, half_open=1, close=0)
 
 
 if __name__ == "__main__":
