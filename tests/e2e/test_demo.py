@@ -88,8 +88,8 @@ class Demo(unittest.TestCase):
         demo = self.start()
         out, err = demo.communicate(timeout=100)
         self.assertEqual((demo.returncode, err), (0, ""), out)
-        _, silent, black_hole, status, events = re.split(r"(?m)^(?:[12]\. .*|What sockfuse tells .*|and sockfuse ev.*)$",
-                                                         out)
+        titles = r"(?m)^(?:1\. .*|2\. .*|What sockfuse tells of it.*|and sockfuse events .*)$"
+        _, silent, black_hole, status, events = re.split(titles, out)
         self.check(silent.splitlines(), SILENT)
         self.check(black_hole.splitlines(), BLACK_HOLE)
         for kind in ("response-timeout", "connect-timeout"):
