@@ -171,6 +171,12 @@ def gnutls_cli(server, timeout, count=1):
             server.address]
 
 
+def nginx(server, timeout, count=1):
+    """One call is one request to it."""
+    upstream = server.destination if server.family == UNIX else server.url
+    return [PYTHON, CLIENTS / "nginx_get.py", upstream, timeout, *several(count)]
+
+
 def killed(server, timeout, count=1):
     """curl without a timeout of its own, ended from outside."""
     del count
@@ -218,6 +224,8 @@ PROGRAMS = [
     Program("openssl_s_client", s_client, "errno=111", timeout=None, times=SESSION_SECRETS, stdin=HTTP_REQUEST,
             tls=SEEN, only_tls=True),
     Program("gnutls_cli", gnutls_cli, timeout=None, stdin=HTTP_REQUEST, tls=SEEN, only_tls=True),
+    Program("nginx", nginx, tls=SEEN, again=True, called="nginx"),
+    Program("nginx_unix", nginx, family=UNIX, called="nginx"),
     Program("killed_curl", killed, COULD_NOT, protocol="beyond", times=CURL_TIMES, called="curl"),
     Program("static", static, protocol="beyond"),
 ]
