@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, eventually, flapping,  # noqa: E402
                       http_answer, read_head, reset, stay_silent)
-from matrix.programs import JAVA, POSTGRES, REDIS  # noqa: E402
+from matrix.programs import HIREDIS, JAVA, POSTGRES, REDIS  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 PYTHON = "/usr/bin/python3"
@@ -238,7 +238,7 @@ class Talk:
 
 
 class Sessions(unittest.TestCase):
-    """redis-cli (hiredis) and psql (libpq): one connection, several commands."""
+    """redis-cli, hiredis and psql (libpq): one connection, several commands."""
 
     def start(self, daemon, argv, question, answer):
         self.sandbox = Sandbox(self, clock=True)
@@ -257,6 +257,9 @@ class Sessions(unittest.TestCase):
 
     def redis(self):
         self.start(REDIS, ["redis-cli", "-h", "127.0.0.1", "-p"], "PING", "PONG")
+
+    def hiredis(self):
+        self.start(REDIS, [HIREDIS.get().path, 60, "127.0.0.1"], "PING", "PONG")
 
     def psql(self):
         self.start(POSTGRES, ["env", "PGSSLMODE=disable", "psql", "-X", "-At", "-h", "127.0.0.1", "-U", "postgres",
@@ -307,12 +310,20 @@ class Sessions(unittest.TestCase):
         self.redis()
         self.restarted()
 
+    def test_hiredis_over_a_restart_leaves_the_circuit_closed(self):
+        self.hiredis()
+        self.restarted()
+
     def test_psql_over_a_restart_leaves_the_circuit_closed(self):
         self.psql()
         self.restarted()
 
     def test_redis_cli_is_refused_while_another_session_hangs(self):
         self.redis()
+        self.hangs()
+
+    def test_hiredis_is_refused_while_another_session_hangs(self):
+        self.hiredis()
         self.hangs()
 
     def test_psql_is_refused_while_another_session_hangs(self):

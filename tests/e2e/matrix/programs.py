@@ -64,20 +64,23 @@ class JavaClasses:
         shutil.rmtree(self.folder)
 
 
-class StaticClient:
-    """The client that no preload can enter."""
+class Compiled:
+    """A client in C."""
 
-    def __init__(self):
+    def __init__(self, name, *options):
         self.folder = tempfile.mkdtemp(prefix="sf-")
-        self.path = f"{self.folder}/static_get"
-        subprocess.run(["cc", "-static", "-o", self.path, CLIENTS / "static_get.c"], check=True)
+        self.path = f"{self.folder}/{name}"
+        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", self.path, CLIENTS / f"{name}.c", *options],
+                       check=True)
 
     def stop(self):
         shutil.rmtree(self.folder)
 
 
 POSTGRES, REDIS, SSH, JAVA = Shared(Postgres), Shared(Redis), Shared(Dropbear), Shared(JavaClasses)
-STATIC = Shared(StaticClient)
+# No preload can enter the first one.
+STATIC = Shared(lambda: Compiled("static_get", "-static"))
+HIREDIS = Shared(lambda: Compiled("hiredis_ask", "-lhiredis"))
 DAEMONS = {"postgres": POSTGRES, "redis": REDIS, "ssh": SSH}
 
 
@@ -135,6 +138,12 @@ def redis_cli(server, timeout, count=1):
     if server.family == UNIX:
         return ["redis-cli", "-s", server.path, "PING"]
     return ["redis-cli", "-h", server.address, "-p", server.port, "PING"]
+
+
+def hiredis(server, timeout, count=1):
+    del count
+    place = [server.destination] if server.family == UNIX else [server.address, server.port]
+    return [HIREDIS.get().path, timeout, *place]
 
 
 def nc(server, timeout, count=1):
@@ -212,6 +221,8 @@ PROGRAMS = [
     Program("psql_unix", psql, family=UNIX, protocol="postgres", timeout=2, called="psql"),
     Program("redis_cli", redis_cli, protocol="redis", timeout=None),
     Program("redis_cli_unix", redis_cli, family=UNIX, protocol="redis", timeout=None),
+    Program("hiredis", hiredis, protocol="redis", stdin=b"PING\n"),
+    Program("hiredis_unix", hiredis, family=UNIX, protocol="redis", stdin=b"PING\n"),
     Program("nc", nc, stdin=HTTP_REQUEST),
     Program("nc_unix", nc, family=UNIX, stdin=HTTP_REQUEST),
     Program("ssh", ssh, protocol="ssh"),
