@@ -96,8 +96,11 @@ WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/prel
 FUZZERS      := $(call programs,tests/fuzz/fuzz_*.c)
 FUZZ_CC      ?= clang
 FUZZ_SOURCES := $(wildcard src/breaker/*.c src/policy/*.c) tests/unit/support_http.c
-FUZZ_FLAGS    = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-                -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"'
+# E.g. FUZZ_ALONE=1, with a BUILD of its own: without libFuzzer, see tests/fuzz/alone.c.
+FUZZ_ALONE   ?=
+FUZZ_MAIN    := $(if $(FUZZ_ALONE),tests/fuzz/alone.c)
+FUZZ_FLAGS    = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=$(if $(FUZZ_MAIN),,fuzzer,)address,undefined \
+                -fno-sanitize-recover=all -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"'
 
 unit-programs: $(UNIT_TESTS) $(STRESS_TESTS)
 preload-programs: all $(PRELOAD_TESTS)
@@ -115,9 +118,10 @@ $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
 $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
 	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
 
-$(FUZZERS): $(BUILD)/%: %.c $(FUZZ_SOURCES) $(wildcard src/breaker/*.h src/policy/*.h tests/unit/support_http.h)
+$(FUZZERS): $(BUILD)/%: %.c $(FUZZ_MAIN) $(FUZZ_SOURCES) \
+                       $(wildcard src/breaker/*.h src/policy/*.h tests/fuzz/*.h tests/unit/support_http.h)
 	@mkdir -p $(@D)
-	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_SOURCES) $(LIBBSD)
+	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_MAIN) $(FUZZ_SOURCES) $(LIBBSD)
 
 demo: ## the main job, on the screen, in under a minute
 	@BUILD=$(BUILD) scripts/demo

@@ -1,9 +1,7 @@
 /*
  * fuzz_flat.c - spoils a policy that is handed over in one piece.
  *
- * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2.
- *
- * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
+ * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2. Without libFuzzer: see alone.c.
  *
  * The input's bytes are changes to a good piece, three bytes each: where, and what stands there then. The piece is then
  * made whole outside again. Whatever comes out as a policy must be usable as one: matched, described, written out.
@@ -12,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 /* Brought in as it is, under other names, for the changed piece needs its checksum. */
 #define policy_flatten flatten
@@ -63,8 +63,6 @@ static void use(const struct policy *policy)
     assert(strcmp(policy->identity, identity) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *why;
@@ -85,18 +83,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(piece);
     return 0;
 }
-
-#ifdef ALONE
-int main(int count, char **paths)
-{
-    for (int i = 1; i < count; i++) {
-        static uint8_t bytes[1 << 20];
-        FILE *stream = fopen(paths[i], "r");
-        assert(stream != NULL);
-        const size_t size = fread(bytes, 1, sizeof bytes, stream);
-        fclose(stream);
-        LLVMFuzzerTestOneInput(bytes, size);
-    }
-    return 0;
-}
-#endif

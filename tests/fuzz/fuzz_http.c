@@ -1,9 +1,7 @@
 /*
  * fuzz_http.c - throws bytes at the reader of HTTP answers.
  *
- * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2.
- *
- * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
+ * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2. Without libFuzzer: see alone.c.
  *
  * The input's first two bytes say how the rest comes in pieces. Beside crashes it looks for these: the result is the
  * same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with the
@@ -14,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "support_http.h"
 
 /* Reads the bytes in pieces of `first`, `second`, `first`, … bytes, each in memory of just its size. */
@@ -48,8 +47,6 @@ static void read_in_pieces(const char *bytes, size_t count, size_t first, size_t
     assert(http_retry_after_s(&head, 1700000000) <= UINT64_C(253402300800));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
@@ -63,18 +60,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_in_pieces(bytes, count, data[0], data[1] + 1u, &expected);
     return 0;
 }
-
-#ifdef ALONE
-int main(int count, char **paths)
-{
-    for (int i = 1; i < count; i++) {
-        static uint8_t bytes[1 << 20];
-        FILE *stream = fopen(paths[i], "r");
-        assert(stream != NULL);
-        const size_t size = fread(bytes, 1, sizeof bytes, stream);
-        fclose(stream);
-        LLVMFuzzerTestOneInput(bytes, size);
-    }
-    return 0;
-}
-#endif

@@ -1,9 +1,7 @@
 /*
  * fuzz_policy.c - throws bytes at the reader of policies.
  *
- * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2.
- *
- * With another compiler, without `fuzzer` and with -DALONE, it reads each file that it is given, once.
+ * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2. Without libFuzzer: see alone.c.
  *
  * Beside crashes it looks for these: a policy comes out exactly if there is no error; every problem has a text and a
  * line of the file; a good policy, written back by policy_describe, is good and says the same.
@@ -14,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "policy/policy.h"
 
 static char path[64];
@@ -85,8 +84,7 @@ static unsigned int count_lines(const unsigned char *bytes, size_t count)
     return lines;
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t count);
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t count)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     struct policy_problems problems;
     write_file(bytes, count);
@@ -103,17 +101,3 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t count)
     policy_problems_free(&problems);
     return 0;
 }
-
-#ifdef ALONE
-int main(int argc, char **argv)
-{
-    static unsigned char bytes[1 << 20];
-    for (int i = 1; i < argc; i++) {
-        FILE *stream = fopen(argv[i], "r");
-        assert(stream != NULL);
-        LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof bytes, stream));
-        fclose(stream);
-    }
-    return 0;
-}
-#endif
