@@ -3,8 +3,9 @@
  *
  * `make fuzz` builds and runs it. Longer: make fuzz RUNS=10000000 SEED=2. Without libFuzzer: see alone.c.
  *
- * The input's first two bytes say how the rest comes in pieces. Beside crashes it looks for these: the result is the
- * same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with the
+ * The input's first two bytes say how the rest comes in pieces. In the rest, most bytes of 0x80 and above stand for a
+ * whole word: by single bytes chance would never write "HTTP/1.1 503". Beside crashes it looks for these: the result is
+ * the same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with the
  * byte that decides, and stays.
  */
 #include <assert.h>
@@ -14,6 +15,44 @@
 
 #include "fuzz.h"
 #include "support_http.h"
+
+/* From the first to the last of these, bytes are words, the list of them over and over. */
+#define FIRST_WORD 0x80
+#define LAST_WORD 0xef
+
+static const char *const words[] = {
+    "HTTP/1.1 503 x\r\nRetry-After: ",
+    "HTTP/1.0 429\nretry-after:",
+    "HTTP/1.1 100 Continue\r\n\r\n",
+    "HTTP/1.1 ",
+    "503 ",
+    "\r\n",
+    "\r\n\r\n",
+    "\r\nRETRY-AFTER",
+    "\t",
+    ": ",
+    "4294967295",
+    "Sun, 06 Nov 1994 08:49:37 GMT",
+    "Sunday, 06-Nov-94 08:49:37 GMT",
+    "Sun Nov  6 08:49:37 1994",
+};
+
+/* Returns what the bytes stand for, to be freed, and its length. */
+static char *spelled_out(const uint8_t *bytes, size_t size, size_t *length)
+{
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, length);
+    assert(stream != NULL);
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] >= FIRST_WORD && bytes[i] <= LAST_WORD)
+            fputs(words[(size_t)(bytes[i] - FIRST_WORD) % (sizeof words / sizeof *words)], stream);
+        else
+            fputc(bytes[i], stream);
+    }
+    fclose(stream);
+    assert(text != NULL);
+    return text;
+}
 
 /* Reads the bytes in pieces of `first`, `second`, `first`, … bytes, each in memory of just its size. */
 static void read_in_pieces(const char *bytes, size_t count, size_t first, size_t second,
@@ -51,12 +90,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    const char *bytes = (const char *)data + 2;
-    const size_t count = size - 2;
+    size_t count;
+    char *bytes = spelled_out(data + 2, size - 2, &count);
     const struct slow_http expected = slow_http(bytes, count);
 
     read_in_pieces(bytes, count, count, 0, &expected);
     read_in_pieces(bytes, count, 1, 1, &expected);
     read_in_pieces(bytes, count, data[0], data[1] + 1u, &expected);
+    free(bytes);
     return 0;
 }
