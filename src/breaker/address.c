@@ -79,6 +79,11 @@ int circuit_address_index(struct circuit *circuit, uint64_t key)
     return replace_oldest(circuit, key);
 }
 
+bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key)
+{
+    return is_address(address) && key_of(circuit, (unsigned int)address) == key;
+}
+
 void circuit_address_answered(struct circuit *circuit, int address)
 {
     if (!is_address(address))

@@ -185,9 +185,15 @@ struct circuit_view {
 void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,
                      struct circuit_view *view);
 
-/* One load each, for what is dear to do for every call: closed; closed, and no failure counted. */
+/*
+ * One load each, for what is dear to do for every call: closed; closed, and no failure counted. A call that passes a
+ * quiet circuit has a ticket of that generation (which may be NULL: not asked for).
+ */
 bool circuit_is_closed(const struct circuit *circuit);
-bool circuit_is_quiet(const struct circuit *circuit);
+bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation);
+/* What circuit_settle comes to for a success, not slow, of a generation in which the circuit was just seen quiet. */
+void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
+                           uint64_t generation, uint64_t now_ns);
 
 /*
  * Makes a quiet circuit that nobody uses another destination's: closed, counters and addresses forgotten, under a
@@ -203,6 +209,8 @@ uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step);
  * or the one that was used the longest time ago. ADDRESS_NONE if no place could be taken.
  */
 int circuit_address_index(struct circuit *circuit, uint64_t key);
+/* Whether the address with that key still has this place. */
+bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key);
 /*
  * Notes that the address answered. Writes only at the first answer that has a neighbour, and when a neighbour failed
  * since the last one; a destination with one address never writes.

@@ -39,6 +39,12 @@ void counters_add(struct counters *counters, unsigned int shard, unsigned int co
         atomic_fetch_add_explicit(&counters->shard[shard % COUNTER_SHARDS][counter], 1, memory_order_relaxed);
 }
 
+void counters_take_back(struct counters *counters, unsigned int shard, unsigned int counter)
+{
+    if (counter < COUNTERS)
+        atomic_fetch_sub_explicit(&counters->shard[shard % COUNTER_SHARDS][counter], 1, memory_order_relaxed);
+}
+
 uint64_t counters_sum(const struct counters *counters, unsigned int counter)
 {
     uint64_t sum = 0;

@@ -56,6 +56,8 @@ bool counter_status(unsigned int place, unsigned int *http_status);
 
 /* Adds one. `shard` is any number (the CPU's, say). */
 void counters_add(struct counters *counters, unsigned int shard, unsigned int counter);
+/* Takes back one that this caller has just added, because it came to nothing. */
+void counters_take_back(struct counters *counters, unsigned int shard, unsigned int counter);
 /* The sum over all shards. */
 uint64_t counters_sum(const struct counters *counters, unsigned int counter);
 

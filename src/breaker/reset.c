@@ -10,19 +10,6 @@
 #include "breaker/circuit.h"
 #include "breaker/word.h"
 
-bool circuit_is_closed(const struct circuit *circuit)
-{
-    /* Relaxed: a hint about one moment, which nothing else is read by. */
-    return word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed)).state == CIRCUIT_CLOSED;
-}
-
-bool circuit_is_quiet(const struct circuit *circuit)
-{
-    struct word word = word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed));
-
-    return word.state == CIRCUIT_CLOSED && word.failures == 0;
-}
-
 void circuit_reset(struct circuit *circuit)
 {
     struct word fresh = {.state = CIRCUIT_CLOSED, .generation = serial_draw(circuit, WORD_CLOSED_GENERATION_BITS)};

@@ -17,8 +17,8 @@
  *                  was written; patterns, options: what the environment holds, while it is read
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_chunks: what each number is; highest_chunk
- *   pool.c         chunks, high, free_list: the records of connections
- *   lineage.c      wiped, fallback, forks, last_epoch: which process this is
+ *   pool.c         pool_chunks, high, free_list: the records of connections
+ *   lineage.c      lineage_page, fallback, forks, last_epoch: which process this is
  *   life.c         polite: circuits on which the program speaks first
  *   held.c         places, holding: failures that wait for another address
  *   siblings.c     races, connections: attempts side by side

@@ -44,24 +44,6 @@ static bool is_spare(const struct connection *connection)
                connection->circuit + 1;
 }
 
-struct connection *life_of_anybody(descriptor entry)
-{
-    uint32_t number = descriptor_connection(entry);
-    if (!number)
-        return NULL;
-    struct connection *connection = pool_at(number - 1);
-    if (!connection)
-        return NULL;
-    uint32_t serial = atomic_load_explicit(&connection->serial, memory_order_relaxed);
-    return descriptor_of_connection(number - 1, serial) == entry ? connection : NULL;
-}
-
-struct connection *life_of(descriptor entry)
-{
-    struct connection *connection = life_of_anybody(entry);
-    return connection && connection->epoch == lineage_epoch() ? connection : NULL;
-}
-
 unsigned int life_shard(void)
 {
     int cpu = sched_getcpu();

@@ -10,13 +10,26 @@
 #include <sys/uio.h>
 
 #include "preload/connection.h"
+#include "preload/lineage.h"
 #include "preload/pool.h"
 
-/* The connection of this process that an entry names; NULL if it names none, or one that an ancestor made, or one that
- * has moved on. */
-struct connection *life_of(descriptor entry);
-/* The same, whosever it is. */
-struct connection *life_of_anybody(descriptor entry);
+/* The connection that an entry names, whosever it is; NULL if it names none, or one that has moved on. */
+static inline struct connection *life_of_anybody(descriptor entry)
+{
+    uint32_t number = descriptor_connection(entry);
+    struct connection *connection = number ? pool_at(number - 1) : NULL;
+    if (!connection)
+        return NULL;
+    uint32_t serial = atomic_load_explicit(&connection->serial, memory_order_relaxed);
+    return descriptor_of_connection(number - 1, serial) == entry ? connection : NULL;
+}
+
+/* The same of this process; NULL also if it is one that an ancestor made. */
+static inline struct connection *life_of(descriptor entry)
+{
+    struct connection *connection = life_of_anybody(entry);
+    return connection && connection->epoch == lineage_epoch() ? connection : NULL;
+}
 
 /* Which shard of the counters this thread uses. No system call (vDSO or rseq). */
 unsigned int life_shard(void);

@@ -10,22 +10,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* This lies in a page that the kernel clears in a fork's child; the rest is ordinary memory, which the child inherits.
- */
-struct wiped {
-    _Atomic uint32_t epoch;
-    _Atomic uint32_t pid;
-};
-
-static struct wiped *wiped;         /* NULL: this kernel can't wipe, or we have not started */
-static struct wiped fallback;       /* before Linux 4.14 */
+/* Ordinary memory, which a child inherits, until we have started; and before Linux 4.14, which can't wipe. */
+static struct lineage_page fallback;
+struct lineage_page *lineage_page = &fallback;
 static _Atomic uint32_t forks;      /* of this process */
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
-/* The first look after a fork: gives this memory its own epoch. Threads may race; one of them wins, all see its epoch.
- */
-static uint32_t new_epoch(struct wiped *page)
+/* Threads may race; one of them wins, all see its epoch. */
+uint32_t lineage_new_epoch(void)
 {
+    struct lineage_page *page = lineage_page;
     uint32_t epoch = atomic_load_explicit(&last_epoch, memory_order_relaxed) + 1;
     uint32_t none = 0;
     if (epoch == 0)
@@ -46,9 +40,8 @@ static uint32_t new_epoch(struct wiped *page)
  */
 static void begin_child(void)
 {
-    struct wiped *page = wiped ? wiped : &fallback;
-    atomic_store_explicit(&page->epoch, 0, memory_order_relaxed);
-    new_epoch(page);
+    atomic_store_explicit(&lineage_page->epoch, 0, memory_order_relaxed);
+    lineage_new_epoch();
 }
 
 static void count_fork(void)
@@ -62,19 +55,12 @@ void lineage_start(void)
     void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED) {
         if (madvise(page, (size_t)size, MADV_WIPEONFORK) == 0)
-            wiped = page;
+            lineage_page = page;
         else
             munmap(page, (size_t)size);
     }
     pthread_atfork(NULL, count_fork, begin_child);
     lineage_epoch();
-}
-
-uint32_t lineage_epoch(void)
-{
-    struct wiped *page = wiped ? wiped : &fallback;
-    uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_acquire);
-    return epoch ? epoch : new_epoch(page);
 }
 
 bool lineage_is_borrowed(void)
@@ -85,8 +71,7 @@ bool lineage_is_borrowed(void)
 
 uint32_t lineage_pid(void)
 {
-    struct wiped *page = wiped ? wiped : &fallback;
-    return atomic_load_explicit(&page->pid, memory_order_relaxed);
+    return atomic_load_explicit(&lineage_page->pid, memory_order_relaxed);
 }
 
 uint32_t lineage_forks(void)

@@ -9,15 +9,31 @@
 #ifndef SOCKFUSE_PRELOAD_LINEAGE_H
 #define SOCKFUSE_PRELOAD_LINEAGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Start-up only. */
 void lineage_start(void);
 
+/* What lies in a page that the kernel clears in a fork's child. A root, written in lineage.c alone. */
+struct lineage_page {
+    _Atomic uint32_t epoch;
+    _Atomic uint32_t pid;
+};
+extern struct lineage_page *lineage_page;
+
+/* The first look after a fork: gives this memory its own epoch. */
+uint32_t lineage_new_epoch(void);
+
 /* A number for this process's memory, never 0: another one after each fork.
  * What carries a different one is an ancestor's. */
-uint32_t lineage_epoch(void);
+static inline uint32_t lineage_epoch(void)
+{
+    /* Acquire: whoever sees the epoch sees the pid. */
+    uint32_t epoch = atomic_load_explicit(&lineage_page->epoch, memory_order_acquire);
+    return __builtin_expect(epoch != 0, 1) ? epoch : lineage_new_epoch();
+}
 
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */
 bool lineage_is_borrowed(void);

@@ -7,22 +7,12 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define POOL_CHUNK 256u
-#define POOL_CHUNKS 256u
+_Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
 
-static _Atomic(struct connection *) chunks[POOL_CHUNKS]; /* a root of this file alone */
 static _Atomic uint32_t high;
 /* The list of free records: changes:32 | number + 1:32. The count of changes keeps a slow CAS from taking an old head.
  */
 static _Atomic uint64_t free_list;
-
-struct connection *pool_at(uint32_t number)
-{
-    if (number >= POOL_CHUNK * POOL_CHUNKS)
-        return NULL;
-    struct connection *chunk = atomic_load_explicit(&chunks[number / POOL_CHUNK], memory_order_acquire);
-    return chunk ? &chunk[number % POOL_CHUNK] : NULL;
-}
 
 uint32_t pool_high(void)
 {
@@ -59,7 +49,7 @@ static uint32_t list_extend(void)
         struct connection *present = NULL;
         if (fresh == MAP_FAILED)
             return CONNECTION_NONE; /* this number is lost; the next one tries again */
-        if (!atomic_compare_exchange_strong_explicit(&chunks[number / POOL_CHUNK], &present, fresh,
+        if (!atomic_compare_exchange_strong_explicit(&pool_chunks[number / POOL_CHUNK], &present, fresh,
                                                      memory_order_acq_rel, memory_order_acquire))
             munmap(fresh, size);
     }

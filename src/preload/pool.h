@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "breaker/http.h"
@@ -83,8 +84,20 @@ bool pool_add_alias(struct connection *connection);
 /* Whether the record is filled and stands for a descriptor. */
 bool pool_is_live(const struct connection *connection);
 void pool_give(uint32_t number);
+#define POOL_CHUNK 256u
+#define POOL_CHUNKS 256u
+/* A root: mapped when needed, and never given back. */
+extern _Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
+
 /* NULL if the number is out of range. */
-struct connection *pool_at(uint32_t number);
+static inline struct connection *pool_at(uint32_t number)
+{
+    if (number >= POOL_CHUNK * POOL_CHUNKS)
+        return NULL;
+    struct connection *chunk = atomic_load_explicit(&pool_chunks[number / POOL_CHUNK], memory_order_acquire);
+    return chunk ? &chunk[number % POOL_CHUNK] : NULL;
+}
+
 /* No record at or above this number was ever taken. */
 uint32_t pool_high(void);
 

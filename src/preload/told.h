@@ -20,6 +20,9 @@
 /* The real call's own code is apart from what few descriptors need. */
 #define COLD __attribute__((noinline, cold))
 
+/* The way of a guarded descriptor, apart from the untracked one's, which then needs no room on the stack. */
+#define APART __attribute__((noinline))
+
 /* Whether the descriptor stands for a guarded connection; its entry is needed after the real call. */
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 

@@ -7,37 +7,46 @@
 #include "preload/real.h"
 #include "preload/told.h"
 
-ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
+static APART ssize_t guarded_send(descriptor entry, int fd, const void *buffer, size_t count, int flags)
 {
-    descriptor entry;
     ssize_t instead;
-    if (!GUARDED(fd, entry))
-        return real.send(fd, buffer, count, flags);
     if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
         return instead;
     return told_sent_bytes(entry, fd, real.send(fd, buffer, count, flags), buffer, count);
 }
 
-ssize_t wrap_write(int fd, const void *buffer, size_t count)
+ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
 {
     descriptor entry;
+    return GUARDED(fd, entry) ? guarded_send(entry, fd, buffer, count, flags) : real.send(fd, buffer, count, flags);
+}
+
+static APART ssize_t guarded_write(descriptor entry, int fd, const void *buffer, size_t count)
+{
     ssize_t instead;
-    if (!GUARDED(fd, entry))
-        return real.write(fd, buffer, count);
     if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
         return instead;
     return told_sent_bytes(entry, fd, real.write(fd, buffer, count), buffer, count);
 }
 
-ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
+ssize_t wrap_write(int fd, const void *buffer, size_t count)
 {
     descriptor entry;
+    return GUARDED(fd, entry) ? guarded_write(entry, fd, buffer, count) : real.write(fd, buffer, count);
+}
+
+static APART ssize_t guarded_writev(descriptor entry, int fd, const struct iovec *vector, int count)
+{
     ssize_t instead;
-    if (!GUARDED(fd, entry))
-        return real.writev(fd, vector, count);
     if (kept_from_sending(entry, fd, vector, count > 0 ? (size_t)count : 0, &instead))
         return instead;
     return told_sent(entry, fd, real.writev(fd, vector, count), count > 0 ? vector : NULL);
+}
+
+ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
+{
+    descriptor entry;
+    return GUARDED(fd, entry) ? guarded_writev(entry, fd, vector, count) : real.writev(fd, vector, count);
 }
 
 /* MSG_FASTOPEN: the send is the attempt, and if it took bytes it is the request too. */
@@ -50,18 +59,23 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
     return told_sent_bytes(descriptor_get(fd), fd, sent, buffer, count);
 }
 
+static APART ssize_t guarded_sendto(descriptor entry, int fd, const void *buffer, size_t count, int flags,
+                                    const struct sockaddr *address, socklen_t length)
+{
+    ssize_t instead;
+    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
+        return instead;
+    return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
+}
+
 ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                     socklen_t length)
 {
     descriptor entry;
-    ssize_t instead;
     if (UNLIKELY((flags & MSG_FASTOPEN) && address))
         return sendto_fast(fd, buffer, count, flags, address, length);
-    if (!GUARDED(fd, entry))
-        return real.sendto(fd, buffer, count, flags, address, length);
-    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
-        return instead;
-    return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
+    return GUARDED(fd, entry) ? guarded_sendto(entry, fd, buffer, count, flags, address, length)
+                              : real.sendto(fd, buffer, count, flags, address, length);
 }
 
 static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags, const struct message_address *address)
@@ -71,18 +85,9 @@ static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
-ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
 {
-    struct message_address address;
-    descriptor entry;
     ssize_t instead;
-    if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
-        return sendmsg_fast(fd, message, flags, &address);
-    if (!GUARDED(fd, entry)) {
-        ssize_t passed = real.sendmsg(fd, message, flags);
-        told_passed(message, passed);
-        return passed;
-    }
     if (kept_from_sending_message(entry, fd, message, &instead))
         return instead;
     ssize_t sent = real.sendmsg(fd, message, flags);
@@ -90,12 +95,22 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return told_sent(entry, fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
-int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
+    struct message_address address;
     descriptor entry;
+    if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
+        return sendmsg_fast(fd, message, flags, &address);
+    if (GUARDED(fd, entry))
+        return guarded_sendmsg(entry, fd, message, flags);
+    ssize_t passed = real.sendmsg(fd, message, flags);
+    told_passed(message, passed);
+    return passed;
+}
+
+static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
     ssize_t instead;
-    if (!GUARDED(fd, entry))
-        return real.sendmmsg(fd, messages, count, flags);
     if (kept_from_sending_message(entry, fd, count ? &messages->msg_hdr : NULL, &instead)) {
         if (instead > 0)
             messages->msg_len = (unsigned int)instead;
@@ -105,26 +120,41 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
     return (int)told_sent(entry, fd, sent, sent > 0 ? messages[0].msg_hdr.msg_iov : NULL);
 }
 
-ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
+int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     descriptor entry;
+    return GUARDED(fd, entry) ? guarded_sendmmsg(entry, fd, messages, count, flags)
+                              : real.sendmmsg(fd, messages, count, flags);
+}
+
+static APART ssize_t guarded_sendfile(descriptor entry, int out, int in, off_t *offset, size_t count)
+{
     ssize_t instead;
-    if (!GUARDED(out, entry))
-        return real.sendfile(out, in, offset, count);
     if (kept_from_sending(entry, out, NULL, 0, &instead))
         return instead;
     return told_sent(entry, out, real.sendfile(out, in, offset, count), NULL);
 }
 
-ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
+ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
 {
     descriptor entry;
+    return GUARDED(out, entry) ? guarded_sendfile(entry, out, in, offset, count)
+                               : real.sendfile(out, in, offset, count);
+}
+
+static APART ssize_t guarded_sendfile64(descriptor entry, int out, int in, off64_t *offset, size_t count)
+{
     ssize_t instead;
-    if (!GUARDED(out, entry))
-        return real.sendfile64(out, in, offset, count);
     if (kept_from_sending(entry, out, NULL, 0, &instead))
         return instead;
     return told_sent(entry, out, real.sendfile64(out, in, offset, count), NULL);
+}
+
+ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
+{
+    descriptor entry;
+    return GUARDED(out, entry) ? guarded_sendfile64(entry, out, in, offset, count)
+                               : real.sendfile64(out, in, offset, count);
 }
 
 /* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence

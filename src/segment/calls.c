@@ -266,6 +266,15 @@ bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *vie
     return true;
 }
 
+bool calls_repeat(struct segment *segment, uint32_t call, const struct call_view *last, enum phase phase,
+                  uint64_t started_ns, uint64_t due_ns)
+{
+    if (last->in_flight || last->settled == CALL_RESERVED || state_number(last->raw) == UINT32_MAX)
+        return false;
+    calls_set_times(segment, call, started_ns, due_ns);
+    return state_replace(segment, call, last->raw, state_pack(state_number(last->raw) + 1, phase, CALL_UNSETTLED));
+}
+
 /* --- owners --- */
 
 bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint32_t holder)

@@ -41,6 +41,12 @@ struct call_view {
     bool injected; /* its connection was given a fault in rehearsal */
 };
 
+/* When a wait that begins now is overdue; a timeout of 0 is none. */
+static inline uint64_t calls_due_after(uint64_t now_ns, uint64_t timeout_ns)
+{
+    return timeout_ns != 0 && timeout_ns < DUE_NEVER - now_ns ? now_ns + timeout_ns : DUE_NEVER;
+}
+
 /* A free record, taken for `holder`; CALL_NONE if there is none. */
 uint32_t calls_claim(struct segment *segment, uint32_t holder);
 /* Begins a call on a record that the caller owns and whose last call is settled. */
@@ -53,6 +59,12 @@ void calls_mark_injected(struct segment *segment, uint32_t call);
  * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
  */
 bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view);
+/*
+ * Begins the next call of a record that was read settled, with the ticket of its last one: only the times are written.
+ * False: it is not settled, or no longer as it was read; then at most a settled call's times have changed.
+ */
+bool calls_repeat(struct segment *segment, uint32_t call, const struct call_view *last, enum phase phase,
+                  uint64_t started_ns, uint64_t due_ns);
 /* Gives the record back if `owner` still has it and its call is settled. */
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 

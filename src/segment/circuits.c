@@ -160,7 +160,7 @@ static bool is_idle(const struct circuit_entry *entry, uint64_t now_ns)
     /* seq_cst: see mark_used. */
     uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_seq_cst);
 
-    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit) &&
+    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit, NULL) &&
            atomic_load_explicit(&entry->forced, memory_order_relaxed) == 0;
 }
 

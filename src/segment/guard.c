@@ -17,15 +17,11 @@
 #include "segment/overdue.h"
 #include "segment/report.h"
 #include "segment/settle.h"
+#include "segment/steady.h"
 
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
 #define STEPS_MAX 16u
 #define TIDY_NS (10 * NS_PER_S)
-
-static uint64_t due_after(uint64_t now_ns, uint64_t timeout_ns)
-{
-    return timeout_ns != 0 && timeout_ns < DUE_NEVER - now_ns ? now_ns + timeout_ns : DUE_NEVER;
-}
 
 /* The caller's own record; false for any other, for instance the parent's in a fork's child. */
 static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
@@ -241,7 +237,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
     if (*call == CALL_NONE)
         return pass_without_record(guard, attempt, &ticket, now_ns);
 
-    uint64_t due_ns = due_after(now_ns, target->connect_timeout_ns);
+    uint64_t due_ns = calls_due_after(now_ns, target->connect_timeout_ns);
     calls_begin(segment, *call, attempt->circuit, &ticket, PHASE_CONNECTING, now_ns, due_ns);
     overdue_note(segment, attempt->circuit, due_ns);
     return admission;
@@ -254,6 +250,8 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     struct call_view view;
     struct ticket ticket;
 
+    if (steady_begin(guard, attempt, call, now_ns))
+        return ADMIT_PASS;
     overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
     if (handling.mode == MODE_OPEN && handling.may_refuse)
@@ -269,7 +267,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
         calls_settle(guard->segment, call, &view, CALL_SETTLED);
         return admission;
     }
-    uint64_t due_ns = due_after(now_ns, target->response_timeout_ns);
+    uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns);
     calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_REQUESTED, now_ns, due_ns);
     overdue_note(guard->segment, attempt->circuit, due_ns);
     return admission;
@@ -281,7 +279,7 @@ static uint64_t due_in_phase(const struct target *target, enum phase phase, uint
 {
     if (phase == PHASE_CONNECTED && target->rules.connect_is_success)
         return DUE_NEVER;
-    return due_after(now_ns, phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
+    return calls_due_after(now_ns, phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
 }
 
 /* Brings a call at least to `phase`, and starts the wait of that phase. */
@@ -355,6 +353,8 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     const struct outcome nothing = {.verdict = VERDICT_NONE};
     struct call_view view;
 
+    if (steady_answer(guard, call, target, shard, observation, now_ns))
+        return (struct outcome){.verdict = VERDICT_SUCCESS};
     for (unsigned int step = 0; step < STEPS_MAX; step++) {
         if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
             return nothing;

@@ -54,6 +54,13 @@ void overdue_note(struct segment *segment, uint32_t circuit, uint64_t due_ns)
         note_due(entry, due_ns);
 }
 
+bool overdue_is_possible(const struct segment *segment, uint32_t circuit, uint64_t now_ns)
+{
+    const struct circuit_entry *entry = circuits_entry(segment, circuit);
+
+    return entry == NULL || now_ns >= atomic_load_explicit(&entry->next_due_ns, memory_order_relaxed);
+}
+
 /* One admission's look at the table. */
 struct scan {
     struct guard *guard;

@@ -124,15 +124,15 @@ static void closed_and_quiet_tell_what_they_say(void **state)
     struct breaker_bench *bench = *state;
     const struct circuit *circuit = bench->circuit;
 
-    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit));
+    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit, NULL));
     breaker_call(bench, breaker_failure);
-    assert_true(circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    assert_true(circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
     breaker_open(bench);
-    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
     breaker_probe(bench);
-    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit));
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
     assert_int_equal(breaker_settle(bench, bench->ticket, breaker_success), SETTLED_COUNTED);
-    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit));
+    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit, NULL));
     assert_int_equal(bench->transitions, 3);
 }
 
@@ -154,7 +154,7 @@ static void a_circuit_that_is_reset_forgets_all_and_its_old_calls_are_late(void 
     for (unsigned int counter = 0; counter < COUNTERS; counter++)
         assert_int_equal(breaker_sum(bench, counter), 0);
     assert_int_equal(circuit_address_index(bench->circuit, 6), 0);
-    assert_true(circuit_is_quiet(bench->circuit));
+    assert_true(circuit_is_quiet(bench->circuit, NULL));
     assert_int_equal(breaker_view(bench).since_ns, 0);
     bench->openings = bench->admitted = bench->refused = bench->settled = 0;
     assert_int_equal(breaker_settle(bench, before_opening, breaker_failure), SETTLED_LATE);

@@ -1,0 +1,33 @@
+/*
+ * quiet.c - a circuit on which nothing is wrong: what is asked of it and told to it for every call, in few steps.
+ *
+ * All this is what circuit_admit and circuit_settle come to on a closed circuit without a failure; they decide
+ * everything else. No clock, no lock.
+ */
+#include <stdatomic.h>
+
+#include "breaker/circuit.h"
+#include "breaker/word.h"
+
+bool circuit_is_closed(const struct circuit *circuit)
+{
+    /* Relaxed: a hint about one moment, which nothing else is read by. */
+    return word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed)).state == CIRCUIT_CLOSED;
+}
+
+bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation)
+{
+    struct word word = word_unpack(atomic_load_explicit(&circuit->word, memory_order_acquire));
+
+    if (generation != NULL)
+        *generation = word.generation;
+    return word.state == CIRCUIT_CLOSED && word.failures == 0;
+}
+
+void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
+                           uint64_t generation, uint64_t now_ns)
+{
+    if (window_is_used(settings))
+        window_add(circuit, settings, shard, generation, WINDOW_SUCCEEDED, now_ns);
+    counters_add(&circuit->counters, shard, COUNT_SUCCEEDED);
+}
