@@ -32,7 +32,7 @@ enum state {
 /* What a Retry-After is, the better the larger. */
 enum found { FOUND_NONE, FOUND_SHORT_DATE, FOUND_DATE, FOUND_SECONDS };
 
-static const char version[] = "HTTP/1.x ";
+static const char version[] = "HTTP/1.x "; /* http_may_begin knows the first byte */
 static const char header_name[] = "retry-after";
 
 static bool is_digit(unsigned char byte)

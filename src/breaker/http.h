@@ -48,6 +48,12 @@ struct http_head {
     bool two_digit_year;    /* DATE: it was given with two digits, and read as 20xx */
 };
 
+/* Whether an answer that begins with this byte may be one of HTTP: if not, there is nothing to read. */
+static inline bool http_may_begin(const void *byte)
+{
+    return *(const char *)byte == 'H';
+}
+
 /*
  * Takes the next `count` bytes of an answer. HTTP_KNOWN comes with the end of the status line, but for 429 and 503,
  * whose header block is read to its end for Retry-After (and given up after 64 KiB, without it). After a final result

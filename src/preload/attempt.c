@@ -65,8 +65,8 @@ static bool find_destination(const struct sockaddr *address, socklen_t length, s
 /* With enforce_timeouts the wait ends at connect_timeout. */
 static void limit_connect(struct connection *connection, int fd, struct limit *limit)
 {
-    uint64_t timeout_ns = connection->target->connect_timeout_ns;
-    if (!connection->target->enforce_timeouts || limit_set(limit, fd, SO_SNDTIMEO, timeout_ns))
+    uint64_t timeout_ns = connection_target(connection)->connect_timeout_ns;
+    if (!connection_target(connection)->enforce_timeouts || limit_set(limit, fd, SO_SNDTIMEO, timeout_ns))
         return;
     if (!connection_has(connection, CONNECTION_UNIX) && limit_attempt(fd, timeout_ns))
         connection_mark(connection, CONNECTION_LIMITED);
@@ -90,8 +90,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     connection->raced_since = siblings_now();
     connection->forks = lineage_forks();
     connection->station = station;
-    connection->target = destination->match.target;
-    connection->policy = destination->policy;
+    life_follow(connection, destination->policy, destination->match.target);
     connection->cookie = 0;
     connection->address_key = endpoint_hash(&destination->endpoint);
     connection->sibling_count = destination->sibling_count;

@@ -59,9 +59,11 @@ int connection_returned(const struct attempt_ticket *ticket, int result, int err
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission
  * like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent, now or later, and the program reads
- * the end of the stream; or SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
+ * the end of the stream; SENDING_BEGINS: it was admitted, and if the kernel takes it, connection_sent has nothing to
+ * add; SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
 #define SENDING_FAULTY (-1)
+#define SENDING_BEGINS (-2)
 int connection_sending(descriptor entry, int fd);
 /*
  * In rehearsal: whether the send is taken from the program, since its connection leads nowhere. Then `*result` and

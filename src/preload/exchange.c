@@ -48,7 +48,7 @@ static bool may_begin(const struct connection *connection, uint32_t flags)
     const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
                            (uint32_t)CONNECTION_RELEASED;
     if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE ||
-        connection->target->rules.connect_is_success) /* one-way: the connection was all there is to judge */
+        connection_target(connection)->rules.connect_is_success) /* one-way: the connection was all there is to judge */
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (flags & (uint32_t)CONNECTION_TLS)
@@ -91,14 +91,14 @@ static void follow_policy(struct connection *connection)
 {
     reload_look();
     const struct policy *policy = guest_policy();
-    if (connection->policy == policy)
+    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == policy)
         return;
-    const struct target *target = policy_target_named(policy, connection->target->name);
-    if (target && target->mode != MODE_OFF && target->scope == connection->target->scope)
-        connection->target = target;
-    else
+    const struct target *former = connection_target(connection);
+    const struct target *target = policy_target_named(policy, former->name);
+    bool guards = target && target->mode != MODE_OFF && target->scope == former->scope;
+    if (!guards)
         connection_mark(connection, CONNECTION_RELEASED);
-    connection->policy = policy;
+    life_follow(connection, policy, guards ? target : former);
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
@@ -126,21 +126,22 @@ static int begin_call(struct connection *connection, int fd)
         !take_end(connection, flags))
         return 0;
     struct attempt attempt = {
-        .target = connection->target,
+        .target = connection_target(connection),
         .circuit = connection->circuit,
         .address_key = connection->address_key,
         .shard = connection->call,
     };
-    uint64_t real_ns = clock_real_ns();
-    enum admission admission =
-        guard_begin(&connection->station->guard, &attempt, connection->call, clock_circuit_at(real_ns));
-    if (admission_refuses(admission))
-        return refuse_request(connection, fd, flags & ENDS);
+    struct guard *guard = &connection->station->guard;
+    uint64_t real_ns = life_request_ns(attempt.target);
+    if (!guard_begin_quietly(guard, &attempt, connection->call, clock_circuit_at(real_ns))) {
+        real_ns = clock_real_ns();
+        if (admission_refuses(guard_begin(guard, &attempt, connection->call, clock_circuit_at(real_ns))))
+            return refuse_request(connection, fd, flags & ENDS);
+    }
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
-    atomic_store_explicit(&connection->just_begun, true, memory_order_relaxed);
-    return 0;
+    return SENDING_BEGINS;
 }
 
 int connection_sending(descriptor entry, int fd)
@@ -148,9 +149,13 @@ int connection_sending(descriptor entry, int fd)
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
         return 0;
-    int refusal = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
+    int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
+    if (verdict > 0)
+        return verdict;
     /* An ancestor's connection leads nowhere in its children too. */
-    return !refusal && connection_has(connection, CONNECTION_FAULTY) ? SENDING_FAULTY : refusal;
+    if (connection_has(connection, CONNECTION_FAULTY))
+        return SENDING_FAULTY;
+    return tls_thread.session ? 0 : verdict; /* what a TLS library sends is looked at, whatever it begins */
 }
 
 /* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
@@ -183,14 +188,16 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
 
 void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit)
 {
-    struct connection *connection = still(entry, fd);
+    struct connection *connection = life_of(entry);
     limit->option = 0;
-    if (connection && connection_has(connection, CONNECTION_FAULTY))
+    if (!connection)
+        return;
+    if (connection_has(connection, CONNECTION_FAULTY))
         rehearsal_receiving(connection, fd, flags);
-    if (connection && connection->target->enforce_timeouts && connection->target->response_timeout_ns &&
-        !(flags & MSG_DONTWAIT) && life_phase(connection) != PHASE_ANSWERED)
-        if (life_is_same_socket(connection, fd))
-            limit_set(limit, fd, SO_RCVTIMEO, connection->target->response_timeout_ns);
+    const struct target *target = connection_target(connection);
+    if (target->enforce_timeouts && target->response_timeout_ns && !(flags & MSG_DONTWAIT) &&
+        life_phase(connection) != PHASE_ANSWERED && life_is_same_socket(connection, fd))
+        limit_set(limit, fd, SO_RCVTIMEO, target->response_timeout_ns);
 }
 
 int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error)
@@ -226,11 +233,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         }
         life_connected(connection);
     }
-    if (atomic_load_explicit(&connection->just_begun, memory_order_relaxed))
-        atomic_store_explicit(&connection->just_begun, false,
-                              memory_order_relaxed); /* this send began it: all is told */
-    else
-        life_requested(connection);
+    life_requested(connection);
 }
 
 static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
@@ -249,11 +252,31 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
     life_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
 }
 
+/*
+ * Whether these bytes are an answer and nothing more is to be known: a plain call on a connection that was used before
+ * waits for it, and it is not HTTP.
+ */
+static bool is_plain_answer(const struct connection *connection, const struct received *received)
+{
+    const uint32_t plain = (uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED;
+    const uint32_t of_no_matter = (uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN;
+    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
+
+    if ((flags & ~of_no_matter) != plain)
+        return false;
+    if (!connection_target(connection)->http_read)
+        return true;
+    return !(received->flags & MSG_TRUNC) && received->vector && received->vector->iov_len > 0 &&
+           !http_may_begin(received->vector->iov_base);
+}
+
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
     if (!connection || (received->flags & MSG_ERRQUEUE))
+        return;
+    if (result > 0 && is_plain_answer(connection, received) && life_answered(connection))
         return;
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {
@@ -271,7 +294,7 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
          * program's tick. */
         uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
         if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
-            clock_real_ns() - since >= connection->target->rules.abandon_after_ns)
+            clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns)
             life_ended(connection, fd, SEEN_WAIT_ENDED, 0);
     } else if (is_from_peer(error)) {
         life_ended(connection, fd, SEEN_ERROR, error);

@@ -59,6 +59,7 @@ struct guest {
     _Atomic(struct station *) host;    /* scope = host */
     _Atomic(struct station *) process; /* scope = process */
     uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
+    _Atomic bool tends_waits;    /* some connection's receives are looked after; it stays so */
     _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
 };
 
@@ -73,6 +74,15 @@ static inline bool guest_ready(void)
 static inline const struct policy *guest_policy(void)
 {
     return atomic_load_explicit(&guest.policy, memory_order_acquire);
+}
+
+/*
+ * Whether a receive may have to be looked after before it is made: with enforce_timeouts, or in rehearsal. One load,
+ * for what few policies need.
+ */
+static inline bool guest_tends_waits(void)
+{
+    return atomic_load_explicit(&guest.tends_waits, memory_order_relaxed);
 }
 
 /* Puts an edited policy, which is never given back, into force, and says so in this process's slots. */

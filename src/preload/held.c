@@ -42,7 +42,7 @@ static bool move(struct held *place, uint32_t from, uint32_t to)
 bool held_take(struct connection *connection, const struct observation *observation)
 {
     if (atomic_load_explicit(&holding, memory_order_relaxed) >= HELD_MAX ||
-        !guard_waits_for_siblings(&connection->station->guard, connection->call, connection->target, observation,
+        !guard_waits_for_siblings(&connection->station->guard, connection->call, connection_target(connection), observation,
                                   connection->siblings, connection->sibling_count, connection->address_key))
         return false;
     for (uint32_t i = 0; i < HELD_MAX; i++) {
@@ -53,7 +53,7 @@ bool held_take(struct connection *connection, const struct observation *observat
         place->call = connection->call;
         place->circuit = connection->circuit;
         place->station = connection->station;
-        place->target = connection->target;
+        place->target = connection_target(connection);
         place->address_key = connection->address_key;
         place->since_ns = clock_real_ns();
         place->observation = *observation;

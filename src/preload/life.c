@@ -44,6 +44,14 @@ static bool is_spare(const struct connection *connection)
                connection->circuit + 1;
 }
 
+void life_follow(struct connection *connection, const struct policy *policy, const struct target *target)
+{
+    if (target->enforce_timeouts || target->fault_count)
+        atomic_store_explicit(&guest.tends_waits, true, memory_order_relaxed);
+    atomic_store_explicit(&connection->target, target, memory_order_release);
+    atomic_store_explicit(&connection->policy, policy, memory_order_relaxed);
+}
+
 unsigned int life_shard(void)
 {
     int cpu = sched_getcpu();
@@ -57,6 +65,12 @@ enum phase life_phase(const struct connection *connection)
     return settled ? PHASE_ANSWERED : phase;
 }
 
+uint64_t life_request_ns(const struct target *target)
+{
+    bool is_measured = target->response_timeout_ns || target->breaker.slow_call_ns;
+    return is_measured ? clock_real_ns() : clock_coarse_ns();
+}
+
 void life_connected(struct connection *connection)
 {
     if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
@@ -66,10 +80,10 @@ void life_connected(struct connection *connection)
         limit_attempt_over(atomic_load_explicit(&connection->fd, memory_order_relaxed));
     siblings_connected(connection->circuit, connection->address_key);
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
-    if (connection->target->rules.connect_is_success)
+    if (connection_target(connection)->rules.connect_is_success)
         life_settle(connection, SEEN_CONNECTED, 0, false);
     else
-        guard_connected(&connection->station->guard, connection->call, connection->target, clock_circuit_ns());
+        guard_connected(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_ns());
 }
 
 /*
@@ -92,7 +106,7 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_at(now_ns));
+    guard_requested(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_at(now_ns));
 }
 
 /* How long the program has waited for what it waits for now. */
@@ -126,7 +140,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .error = error,
         .at_once = at_once,
         .http_status = head ? head->status : 0,
-        .retry_after_ns = head && connection->target->retry_after ? retry_after_ns(head) : 0,
+        .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
         .answered_before = connection_has(connection, CONNECTION_REUSED),
         .own_end = rejected || (seen == SEEN_GAVE_UP && is_spare(connection)) ||
                    connection_has(connection, CONNECTION_SHUT_READ) ||
@@ -143,7 +157,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         note_polite(connection);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
-    guard_settle(&connection->station->guard, connection->call, connection->target, connection->call, &observation,
+    guard_settle(&connection->station->guard, connection->call, connection_target(connection), connection->call, &observation,
                  clock_circuit_at(real_ns));
 }
 
@@ -152,11 +166,23 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
     settle(connection, seen, error, at_once, NULL);
 }
 
+bool life_answered(struct connection *connection)
+{
+    const struct target *target = connection_target(connection);
+    uint64_t real_ns = life_request_ns(target);
+    uint64_t waited = target->breaker.slow_call_ns ? waited_ns(connection, real_ns) : 0;
+    if (!guard_settle_quietly(&connection->station->guard, connection->call, target, connection->call, waited,
+                              clock_circuit_at(real_ns)))
+        return false;
+    connection_mark(connection, CONNECTION_ANSWERED);
+    return true;
+}
+
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)
 {
     struct http_reader reader = connection->http;
     struct http_head head;
-    enum http_progress progress = connection->target->http_read && vector ? HTTP_MORE : HTTP_NONE;
+    enum http_progress progress = connection_target(connection)->http_read && vector ? HTTP_MORE : HTTP_NONE;
     for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
         size_t part = vector[i].iov_len < bytes ? vector[i].iov_len : bytes;
         progress = http_read(&reader, vector[i].iov_base, part, &head);
@@ -264,7 +290,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
     if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
-        guard_requested(&connection->station->guard, connection->call, connection->target, clock_circuit_ns());
+        guard_requested(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_ns());
     }
     enum phase phase = life_phase(connection);
     bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
@@ -286,7 +312,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
     } else if (state.stage == SOCKET_PEER_DONE) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */
         if (phase == PHASE_REQUESTED ||
-            waited_ns(connection, clock_real_ns()) >= connection->target->rules.abandon_after_ns)
+            waited_ns(connection, clock_real_ns()) >= connection_target(connection)->rules.abandon_after_ns)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
@@ -303,6 +329,6 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
 void life_forget(struct connection *connection)
 {
     if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->call, connection->target, connection->call,
+        guard_forget(&connection->station->guard, connection->call, connection_target(connection), connection->call,
                      clock_circuit_ns());
 }

@@ -58,8 +58,8 @@ struct connection {
     uint32_t raced_since; /* siblings_now() when the attempt began */
     _Atomic int fd;       /* one of its descriptors */
     struct station *station;
-    const struct target *target;
-    const struct policy *policy; /* the target's */
+    _Atomic(const struct target *) target; /* another one after a reload */
+    _Atomic(const struct policy *) policy; /* the target's */
     uint32_t forks;              /* lineage_forks() when the attempt began */
     uint64_t cookie;             /* of its socket (SO_COOKIE) */
     uint64_t address_key;
@@ -68,7 +68,6 @@ struct connection {
     _Atomic uint64_t waiting_since_ns;    /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns;    /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;       /* real clock; 0: not shut */
-    _Atomic bool just_begun;              /* the call was begun by a send that has not returned yet */
     struct http_reader http;              /* how far the answer is read */
     _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
 };
@@ -100,6 +99,13 @@ static inline struct connection *pool_at(uint32_t number)
 
 /* No record at or above this number was ever taken. */
 uint32_t pool_high(void);
+
+/* What it goes by. A reload may put another one in its place at any time: who needs it twice asks once. */
+static inline const struct target *connection_target(const struct connection *connection)
+{
+    /* Acquire: all of the target was written before. */
+    return atomic_load_explicit(&connection->target, memory_order_acquire);
+}
 
 static inline bool connection_has(const struct connection *connection, enum connection_flag flag)
 {

@@ -27,48 +27,33 @@
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 
 /*
- * Before a send: whether it is refused, or taken from the program (in rehearsal). Then nothing may be sent, there is no
- * SIGPIPE, and `*instead` is the result, with errno. `vector`: an expression for the bytes, or NULL if they are not in
- * the program's memory; it is evaluated in rehearsal alone.
+ * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
+ * not made, there is no SIGPIPE, and the value is what the program shall see, with errno. `vector`, `count`: where the
+ * bytes are; NULL: not in the program's memory. `first`: the same of the first bytes, once the kernel has taken some.
+ * Both are expressions that are evaluated only in rehearsal, and only after the call: the kernel is the first to read
+ * the caller's memory.
  */
-#define KEPT_FROM_SENDING(entry, fd, vector, count, instead)                                                           \
+#define SEND(type, entry, fd, vector, count, first, call)                                                              \
     ({                                                                                                                 \
-        int kept_errno = errno, kept_refusal = connection_sending(entry, fd);                                          \
-        bool kept = kept_refusal != 0;                                                                                 \
-        *(instead) = -1;                                                                                               \
-        if (UNLIKELY(kept_refusal == SENDING_FAULTY))                                                                  \
-            kept = connection_takes(entry, fd, vector, count, instead);                                                \
-        if (kept_refusal <= 0 && !(kept && *(instead) < 0))                                                            \
-            errno = kept_errno;                                                                                        \
-        else if (kept_refusal > 0)                                                                                     \
-            errno = kept_refusal;                                                                                      \
-        kept;                                                                                                          \
+        int send_errno = errno, send_verdict = connection_sending(entry, fd);                                          \
+        ssize_t send_taken = -1;                                                                                       \
+        type send_result;                                                                                              \
+        if (UNLIKELY(send_verdict > 0)) {                                                                              \
+            errno = send_verdict;                                                                                      \
+            send_result = -1;                                                                                          \
+        } else if (UNLIKELY(send_verdict == SENDING_FAULTY) &&                                                         \
+                   connection_takes(entry, fd, vector, count, &send_taken)) {                                          \
+            if (send_taken >= 0)                                                                                       \
+                errno = send_errno;                                                                                    \
+            send_result = (type)send_taken;                                                                            \
+        } else {                                                                                                       \
+            errno = send_errno;                                                                                        \
+            send_result = (call);                                                                                      \
+            if (send_verdict != SENDING_BEGINS || send_result <= 0)                                                    \
+                told_sent(entry, fd, send_result, first);                                                              \
+        }                                                                                                              \
+        send_result;                                                                                                   \
     })
-
-static inline bool kept_from_sending(descriptor entry, int fd, const struct iovec *vector, size_t count,
-                                     ssize_t *instead)
-{
-    return KEPT_FROM_SENDING(entry, fd, vector, count, instead);
-}
-
-/* The message is not looked at before the kernel has accepted it, but in rehearsal. */
-static inline bool kept_from_sending_message(descriptor entry, int fd, const struct msghdr *message, ssize_t *instead)
-{
-    return KEPT_FROM_SENDING(entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, instead);
-}
-
-static inline bool kept_from_sending_bytes(descriptor entry, int fd, const void *bytes, size_t count, ssize_t *instead)
-{
-    struct iovec vector = {(void *)(uintptr_t)bytes, count};
-    return kept_from_sending(entry, fd, &vector, 1, instead);
-}
-
-/* A send that was to connect, on a socket that was diverted and is connected: what a further send is told there. */
-static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t count)
-{
-    ssize_t instead;
-    return kept_from_sending(descriptor_get(fd), fd, vector, count, &instead) ? instead : 0;
-}
 
 /* `first`: where the first bytes are that were to be sent, or NULL. */
 static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const struct iovec *first)
@@ -79,10 +64,16 @@ static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const 
     return result;
 }
 
-static inline ssize_t told_sent_bytes(descriptor entry, int fd, ssize_t result, const void *bytes, size_t count)
+/* The bytes of a send as a vector of one. */
+#define BYTES(buffer, count) (&(struct iovec){(void *)(uintptr_t)(buffer), count})
+#define SEND_BYTES(entry, fd, buffer, count, call)                                                                     \
+    SEND(ssize_t, entry, fd, BYTES(buffer, count), 1, BYTES(buffer, count), call)
+
+/* A send that was to connect, on a socket that was diverted and is connected: what a further send is told there. */
+static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t count)
 {
-    struct iovec first = {(void *)(uintptr_t)bytes, count};
-    return told_sent(entry, fd, result, &first);
+    descriptor entry = descriptor_get(fd);
+    return SEND(ssize_t, entry, fd, vector, count, NULL, 0);
 }
 
 static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)
@@ -138,10 +129,12 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
  * `result` is then told by one of told_received_…. */
 #define LIMITED(entry, fd, flags, call)                                                                                \
     ({                                                                                                                 \
-        struct limit wait_limit;                                                                                       \
-        int wait_errno = errno;                                                                                        \
-        connection_limit_wait(entry, fd, flags, &wait_limit);                                                          \
-        errno = wait_errno;                                                                                            \
+        struct limit wait_limit = {0};                                                                                 \
+        if (UNLIKELY(guest_tends_waits())) {                                                                           \
+            int wait_errno = errno;                                                                                    \
+            connection_limit_wait(entry, fd, flags, &wait_limit);                                                      \
+            errno = wait_errno;                                                                                        \
+        }                                                                                                              \
         ssize_t wait_result = (call);                                                                                  \
         if (UNLIKELY(wait_limit.option))                                                                               \
             errno = connection_wait_over(&wait_limit, fd, wait_result, errno);                                         \

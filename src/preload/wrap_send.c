@@ -9,10 +9,7 @@
 
 static APART ssize_t guarded_send(descriptor entry, int fd, const void *buffer, size_t count, int flags)
 {
-    ssize_t instead;
-    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
-        return instead;
-    return told_sent_bytes(entry, fd, real.send(fd, buffer, count, flags), buffer, count);
+    return SEND_BYTES(entry, fd, buffer, count, real.send(fd, buffer, count, flags));
 }
 
 ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
@@ -23,10 +20,7 @@ ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
 
 static APART ssize_t guarded_write(descriptor entry, int fd, const void *buffer, size_t count)
 {
-    ssize_t instead;
-    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
-        return instead;
-    return told_sent_bytes(entry, fd, real.write(fd, buffer, count), buffer, count);
+    return SEND_BYTES(entry, fd, buffer, count, real.write(fd, buffer, count));
 }
 
 ssize_t wrap_write(int fd, const void *buffer, size_t count)
@@ -37,10 +31,8 @@ ssize_t wrap_write(int fd, const void *buffer, size_t count)
 
 static APART ssize_t guarded_writev(descriptor entry, int fd, const struct iovec *vector, int count)
 {
-    ssize_t instead;
-    if (kept_from_sending(entry, fd, vector, count > 0 ? (size_t)count : 0, &instead))
-        return instead;
-    return told_sent(entry, fd, real.writev(fd, vector, count), count > 0 ? vector : NULL);
+    return SEND(ssize_t, entry, fd, vector, count > 0 ? (size_t)count : 0, count > 0 ? vector : NULL,
+                real.writev(fd, vector, count));
 }
 
 ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
@@ -53,19 +45,16 @@ ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
 static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                                 socklen_t length)
 {
-    struct iovec vector = {(void *)(uintptr_t)buffer, count};
-    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, true, send_diverted(fd, &vector, 1),
+    const struct iovec *bytes = BYTES(buffer, count);
+    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, true, send_diverted(fd, bytes, 1),
                            real.sendto(fd, buffer, count, flags, address, length));
-    return told_sent_bytes(descriptor_get(fd), fd, sent, buffer, count);
+    return told_sent(descriptor_get(fd), fd, sent, bytes);
 }
 
 static APART ssize_t guarded_sendto(descriptor entry, int fd, const void *buffer, size_t count, int flags,
                                     const struct sockaddr *address, socklen_t length)
 {
-    ssize_t instead;
-    if (kept_from_sending_bytes(entry, fd, buffer, count, &instead))
-        return instead;
-    return told_sent_bytes(entry, fd, real.sendto(fd, buffer, count, flags, address, length), buffer, count);
+    return SEND_BYTES(entry, fd, buffer, count, real.sendto(fd, buffer, count, flags, address, length));
 }
 
 ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
@@ -85,14 +74,17 @@ static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }
 
-static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
+static ssize_t passing_on(int fd, const struct msghdr *message, int flags)
 {
-    ssize_t instead;
-    if (kept_from_sending_message(entry, fd, message, &instead))
-        return instead;
     ssize_t sent = real.sendmsg(fd, message, flags);
     told_passed(message, sent);
-    return told_sent(entry, fd, sent, sent > 0 ? message->msg_iov : NULL);
+    return sent;
+}
+
+static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
+{
+    return SEND(ssize_t, entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0,
+                send_result > 0 ? message->msg_iov : NULL, passing_on(fd, message, flags));
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -101,23 +93,19 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     descriptor entry;
     if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
         return sendmsg_fast(fd, message, flags, &address);
-    if (GUARDED(fd, entry))
-        return guarded_sendmsg(entry, fd, message, flags);
-    ssize_t passed = real.sendmsg(fd, message, flags);
-    told_passed(message, passed);
-    return passed;
+    return GUARDED(fd, entry) ? guarded_sendmsg(entry, fd, message, flags) : passing_on(fd, message, flags);
 }
 
 static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
-    ssize_t instead;
-    if (kept_from_sending_message(entry, fd, count ? &messages->msg_hdr : NULL, &instead)) {
-        if (instead > 0)
-            messages->msg_len = (unsigned int)instead;
-        return instead > 0 ? 1 : (int)instead;
-    }
-    int sent = real.sendmmsg(fd, messages, count, flags);
-    return (int)told_sent(entry, fd, sent, sent > 0 ? messages[0].msg_hdr.msg_iov : NULL);
+    bool made = false;
+    ssize_t sent = SEND(ssize_t, entry, fd, count ? messages->msg_hdr.msg_iov : NULL,
+                        count ? messages->msg_hdr.msg_iovlen : 0, send_result > 0 ? messages->msg_hdr.msg_iov : NULL,
+                        (made = true, real.sendmmsg(fd, messages, count, flags)));
+    if (made || sent <= 0)
+        return (int)sent;
+    messages->msg_len = (unsigned int)sent; /* of the first message, which was taken */
+    return 1;
 }
 
 int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
@@ -129,10 +117,7 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
 
 static APART ssize_t guarded_sendfile(descriptor entry, int out, int in, off_t *offset, size_t count)
 {
-    ssize_t instead;
-    if (kept_from_sending(entry, out, NULL, 0, &instead))
-        return instead;
-    return told_sent(entry, out, real.sendfile(out, in, offset, count), NULL);
+    return SEND(ssize_t, entry, out, NULL, 0, NULL, real.sendfile(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
@@ -144,10 +129,7 @@ ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
 
 static APART ssize_t guarded_sendfile64(descriptor entry, int out, int in, off64_t *offset, size_t count)
 {
-    ssize_t instead;
-    if (kept_from_sending(entry, out, NULL, 0, &instead))
-        return instead;
-    return told_sent(entry, out, real.sendfile64(out, in, offset, count), NULL);
+    return SEND(ssize_t, entry, out, NULL, 0, NULL, real.sendfile64(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
@@ -159,17 +141,19 @@ ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
 
 /* One end is a pipe, the other may be guarded in either direction. It answers EAGAIN for the pipe's sake too, hence
  * MSG_DONTWAIT. */
+static APART ssize_t guarded_splice(descriptor entry, bool sends, int in, off64_t *in_offset, int out,
+                                    off64_t *out_offset, size_t count, unsigned int flags)
+{
+    if (sends)
+        return SEND(ssize_t, entry, out, NULL, 0, NULL, real.splice(in, in_offset, out, out_offset, count, flags));
+    ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
+    return told_received(entry, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
+}
+
 ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t count, unsigned int flags)
 {
-    descriptor from, to;
-    bool receives = GUARDED(in, from), sends = GUARDED(out, to);
-    ssize_t instead;
-    if (sends && kept_from_sending(to, out, NULL, 0, &instead))
-        return instead;
-    ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
-    if (sends)
-        told_sent(to, out, moved, NULL);
-    if (receives)
-        told_received(from, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
-    return moved;
+    descriptor entry;
+    bool sends = GUARDED(out, entry);
+    return sends || GUARDED(in, entry) ? guarded_splice(entry, sends, in, in_offset, out, out_offset, count, flags)
+                                       : real.splice(in, in_offset, out, out_offset, count, flags);
 }

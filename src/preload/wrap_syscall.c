@@ -94,10 +94,14 @@ static long send_vector(const struct call *call, const struct iovec *vector, siz
 {
     int fd = (int)call->a;
     descriptor entry = descriptor_get(fd);
-    ssize_t instead;
-    if (kept_from_sending(entry, fd, vector, count, &instead))
-        return instead;
-    return told_sent(entry, fd, make(call), count > 0 ? vector : NULL);
+    return SEND(long, entry, fd, vector, count, count > 0 ? vector : NULL, make(call));
+}
+
+static long pass_on(const struct call *call, const struct msghdr *message)
+{
+    long sent = make(call);
+    told_passed(message, sent);
+    return sent;
 }
 
 static long send_message(const struct call *call)
@@ -106,15 +110,11 @@ static long send_message(const struct call *call)
     descriptor entry = descriptor_get(fd);
     const struct msghdr *message = (const struct msghdr *)call->b;
     struct message_address address;
-    ssize_t instead;
     if (memory_message_connects(message, (int)call->c, &address))
         return attempt_by_send(call, (const struct sockaddr *)&address.at, address.length, message->msg_iov,
                                message->msg_iovlen);
-    if (kept_from_sending_message(entry, fd, message, &instead))
-        return instead;
-    long sent = make(call);
-    told_passed(message, sent);
-    return told_sent(entry, fd, sent, NULL);
+    return SEND(long, entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, NULL,
+                pass_on(call, message));
 }
 
 static long send_kind(const struct call *call)
@@ -140,11 +140,9 @@ static long splice_both(const struct call *call)
 {
     int in = (int)call->a, out = (int)call->c;
     descriptor from = descriptor_get(in), to = descriptor_get(out);
-    ssize_t instead;
-    if (kept_from_sending(to, out, NULL, 0, &instead))
-        return instead;
+    if (descriptor_connection(to)) /* then the other one is a pipe */
+        return SEND(long, to, out, NULL, 0, NULL, make(call));
     long result = make(call);
-    told_sent(to, out, result, NULL);
     return told_received(from, in, result, &(struct received){NULL, 0, (size_t)call->e, MSG_DONTWAIT});
 }
 

@@ -57,6 +57,13 @@ static struct call *record_at(const struct segment *segment, uint32_t call)
     return &segment->map->calls[call];
 }
 
+static int address_of(const struct call *record)
+{
+    uint32_t address = atomic_load_explicit(&record->address, memory_order_relaxed);
+
+    return address >= 1 && address <= CIRCUIT_ADDRESSES ? (int)address - 1 : ADDRESS_NONE;
+}
+
 uint32_t calls_limit(const struct segment *segment)
 {
     /* seq_cst: see claim_above. */
@@ -202,9 +209,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->ticket.token = atomic_load_explicit(&record->token, memory_order_relaxed);
     view->ticket.joined = false;
     view->injected = atomic_load_explicit(&record->injected, memory_order_relaxed) != 0;
-
-    uint32_t address = atomic_load_explicit(&record->address, memory_order_relaxed);
-    view->ticket.address = address >= 1 && address <= CIRCUIT_ADDRESSES ? (int)address - 1 : ADDRESS_NONE;
+    view->ticket.address = address_of(record);
     return true;
 }
 
@@ -266,13 +271,40 @@ bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *vie
     return true;
 }
 
-bool calls_repeat(struct segment *segment, uint32_t call, const struct call_view *last, enum phase phase,
-                  uint64_t started_ns, uint64_t due_ns)
+/* --- the short ways --- */
+
+bool calls_peek(const struct segment *segment, uint32_t call, uint32_t owner, struct call_glance *glance)
 {
-    if (last->in_flight || last->settled == CALL_RESERVED || state_number(last->raw) == UINT32_MAX)
+    const struct call *record = record_at(segment, call);
+
+    if (record == NULL || atomic_load_explicit(&record->owner, memory_order_acquire) != owner)
+        return false;
+    /* Acquire: with the state come the fields. */
+    glance->raw = atomic_load_explicit(&record->state, memory_order_acquire);
+    glance->circuit = atomic_load_explicit(&record->circuit, memory_order_relaxed);
+    glance->generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
+    glance->address = address_of(record);
+    return atomic_load_explicit(&record->token, memory_order_relaxed) == 0;
+}
+
+bool calls_repeat(struct segment *segment, uint32_t call, const struct call_glance *last, uint64_t started_ns,
+                  uint64_t due_ns)
+{
+    uint32_t number = state_number(last->raw);
+
+    /* Neither in flight nor reserved; and a number that is not the last one before 0. */
+    if (state_settled(last->raw) == CALL_UNSETTLED || state_settled(last->raw) == CALL_RESERVED || number == UINT32_MAX)
         return false;
     calls_set_times(segment, call, started_ns, due_ns);
-    return state_replace(segment, call, last->raw, state_pack(state_number(last->raw) + 1, phase, CALL_UNSETTLED));
+    return state_replace(segment, call, last->raw, state_pack(number + 1, PHASE_REQUESTED, CALL_UNSETTLED));
+}
+
+bool calls_answer(struct segment *segment, uint32_t call, const struct call_glance *glance)
+{
+    uint32_t number = state_number(glance->raw);
+
+    return glance->raw == state_pack(number, PHASE_REQUESTED, CALL_UNSETTLED) &&
+           state_replace(segment, call, glance->raw, state_pack(number, PHASE_ANSWERED, CALL_SETTLED));
 }
 
 /* --- owners --- */

@@ -67,6 +67,11 @@ uint64_t clock_real_ns(void)
     return now(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_coarse_ns(void)
+{
+    return now(CLOCK_MONOTONIC_COARSE);
+}
+
 uint64_t clock_wall_ns(void)
 {
     return now(CLOCK_REALTIME);

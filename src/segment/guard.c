@@ -17,7 +17,6 @@
 #include "segment/overdue.h"
 #include "segment/report.h"
 #include "segment/settle.h"
-#include "segment/steady.h"
 
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
 #define STEPS_MAX 16u
@@ -250,8 +249,6 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     struct call_view view;
     struct ticket ticket;
 
-    if (steady_begin(guard, attempt, call, now_ns))
-        return ADMIT_PASS;
     overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
     if (handling.mode == MODE_OPEN && handling.may_refuse)
@@ -353,8 +350,6 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     const struct outcome nothing = {.verdict = VERDICT_NONE};
     struct call_view view;
 
-    if (steady_answer(guard, call, target, shard, observation, now_ns))
-        return (struct outcome){.verdict = VERDICT_SUCCESS};
     for (unsigned int step = 0; step < STEPS_MAX; step++) {
         if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
             return nothing;

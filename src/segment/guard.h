@@ -65,6 +65,16 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
  */
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
 
+/*
+ * The short ways of guard_begin and guard_settle for what a busy client does most: a request on a connection that has
+ * answered before, and the first byte of its answer, if that is no failure by itself (no HTTP, or a status that says
+ * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
+ * long way is to be gone. `now_ns` may lie a few milliseconds back.
+ */
+bool guard_begin_quietly(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
+bool guard_settle_quietly(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
+                          uint64_t waited_ns, uint64_t now_ns);
+
 /* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 /*
