@@ -72,6 +72,12 @@ enum http_progress http_read(struct http_reader *reader, const void *bytes, size
  */
 uint64_t http_retry_after_s(const struct http_head *head, uint64_t now_s);
 
+/* Whether no byte was read at all. */
+static inline bool http_is_fresh(const struct http_reader *reader)
+{
+    return reader->bytes == 0;
+}
+
 /* Whether a byte of the final answer has been read: interim answers alone are none. */
 bool http_has_begun(const struct http_reader *reader);
 

@@ -7,6 +7,7 @@
 
 #include "preload/life.h"
 #include "preload/lineage.h"
+#include "preload/quiet.h"
 #include "preload/reload.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
@@ -131,13 +132,11 @@ static int begin_call(struct connection *connection, int fd)
         .address_key = connection->address_key,
         .shard = connection->call,
     };
-    struct guard *guard = &connection->station->guard;
-    uint64_t real_ns = life_request_ns(attempt.target);
-    if (!guard_begin_quietly(guard, &attempt, connection->call, clock_circuit_at(real_ns))) {
-        real_ns = clock_real_ns();
-        if (admission_refuses(guard_begin(guard, &attempt, connection->call, clock_circuit_at(real_ns))))
-            return refuse_request(connection, fd, flags & ENDS);
-    }
+    uint64_t real_ns = clock_real_ns();
+    enum admission admission =
+        guard_begin(&connection->station->guard, &attempt, connection->call, clock_circuit_at(real_ns));
+    if (admission_refuses(admission))
+        return refuse_request(connection, fd, flags & ENDS);
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -149,6 +148,8 @@ int connection_sending(descriptor entry, int fd)
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
         return 0;
+    if (quiet_begins(connection))
+        return SENDING_BEGINS;
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     if (verdict > 0)
         return verdict;
@@ -252,31 +253,13 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
     life_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
 }
 
-/*
- * Whether these bytes are an answer and nothing more is to be known: a plain call on a connection that was used before
- * waits for it, and it is not HTTP.
- */
-static bool is_plain_answer(const struct connection *connection, const struct received *received)
-{
-    const uint32_t plain = (uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED;
-    const uint32_t of_no_matter = (uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN;
-    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
-
-    if ((flags & ~of_no_matter) != plain)
-        return false;
-    if (!connection_target(connection)->http_read)
-        return true;
-    return !(received->flags & MSG_TRUNC) && received->vector && received->vector->iov_len > 0 &&
-           !http_may_begin(received->vector->iov_base);
-}
-
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
     if (!connection || (received->flags & MSG_ERRQUEUE))
         return;
-    if (result > 0 && is_plain_answer(connection, received) && life_answered(connection))
+    if (result > 0 && quiet_answers(connection, received))
         return;
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {

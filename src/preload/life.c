@@ -65,12 +65,6 @@ enum phase life_phase(const struct connection *connection)
     return settled ? PHASE_ANSWERED : phase;
 }
 
-uint64_t life_request_ns(const struct target *target)
-{
-    bool is_measured = target->response_timeout_ns || target->breaker.slow_call_ns;
-    return is_measured ? clock_real_ns() : clock_coarse_ns();
-}
-
 void life_connected(struct connection *connection)
 {
     if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
@@ -164,18 +158,6 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
 {
     settle(connection, seen, error, at_once, NULL);
-}
-
-bool life_answered(struct connection *connection)
-{
-    const struct target *target = connection_target(connection);
-    uint64_t real_ns = life_request_ns(target);
-    uint64_t waited = target->breaker.slow_call_ns ? waited_ns(connection, real_ns) : 0;
-    if (!guard_settle_quietly(&connection->station->guard, connection->call, target, connection->call, waited,
-                              clock_circuit_at(real_ns)))
-        return false;
-    connection_mark(connection, CONNECTION_ANSWERED);
-    return true;
 }
 
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)

@@ -40,12 +40,6 @@ void life_follow(struct connection *connection, const struct policy *policy, con
 /* How far the call has come; PHASE_ANSWERED when it is settled. */
 enum phase life_phase(const struct connection *connection);
 
-/*
- * The real time, as closely as a request of this target needs it: to a few milliseconds where its answers are not
- * measured, for the rest (abandon_after, buckets of a window) are times of many.
- */
-uint64_t life_request_ns(const struct target *target);
-
 /* A call that was charged as overdue has come to its real end after all: it is counted as late, once. */
 void life_came_late(struct connection *connection, enum seen seen, int error);
 
@@ -54,11 +48,6 @@ void life_connected(struct connection *connection);
 /* Something was sent. */
 void life_requested(struct connection *connection);
 
-/*
- * The answer has come, and nothing of it can be a failure: the short way of life_answer. False: something is not as
- * usual, and nothing was done.
- */
-bool life_answered(struct connection *connection);
 /* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 

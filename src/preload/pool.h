@@ -48,28 +48,30 @@ enum connection_flag {
 #define FAULT_STATUS_SHIFT 8
 
 struct connection {
-    _Atomic uint32_t next;    /* in the list of free ones */
-    _Atomic uint32_t serial;  /* changes whenever the record is taken */
-    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
-    _Atomic uint32_t flags;   /* enum connection_flag */
-    uint32_t epoch;           /* the process (lineage.h) whose call it is */
-    uint32_t call;            /* its record in the segment */
+    /* What each send and receive looks at: two cache lines. */
+    _Alignas(64) _Atomic uint32_t serial; /* changes whenever the record is taken */
+    _Atomic uint32_t flags;               /* enum connection_flag */
+    uint32_t epoch;                       /* the process (lineage.h) whose call it is */
+    uint32_t call;                        /* its record in the segment */
     uint32_t circuit;
-    uint32_t raced_since; /* siblings_now() when the attempt began */
-    _Atomic int fd;       /* one of its descriptors */
+    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
     struct station *station;
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
-    uint32_t forks;              /* lineage_forks() when the attempt began */
-    uint64_t cookie;             /* of its socket (SO_COOKIE) */
     uint64_t address_key;
+    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
+    _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
+    _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
+    struct http_reader http;           /* how far the answer is read */
+    /* The rest. */
+    _Atomic uint32_t next;  /* in the list of free ones */
+    _Atomic int fd;         /* one of its descriptors */
+    uint32_t forks;         /* lineage_forks() when the attempt began */
+    uint32_t raced_since;   /* siblings_now() when the attempt began */
+    _Atomic uint32_t fault; /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
+    uint64_t cookie;        /* of its socket (SO_COOKIE) */
+    size_t sibling_count;   /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
-    size_t sibling_count;                 /* 0: it has no name */
-    _Atomic uint64_t waiting_since_ns;    /* real clock: since the attempt, the connection, or its last request */
-    _Atomic uint64_t waited_before_ns;    /* real clock: since when it had waited when it spoke again; 0: it did not */
-    _Atomic uint64_t shut_write_ns;       /* real clock; 0: not shut */
-    struct http_reader http;              /* how far the answer is read */
-    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
 };
 
 /*

@@ -9,60 +9,11 @@
 
 #include <stdatomic.h>
 
-#include "segment/layout.h"
 #include "segment/process.h"
+#include "segment/record.h"
 
 /* So many places around the hint are looked at before the table grows: long-lived connections need not be passed by. */
 #define CLAIM_LOOKS 64u
-
-/* The state word: number:32 of the call in the low half, then settled:8, phase:8. */
-#define SETTLED_SHIFT 32
-#define PHASE_SHIFT 40
-#define FIELD_MASK 0xffu
-
-static uint64_t state_pack(uint32_t number, enum phase phase, enum call_settled settled)
-{
-    return (uint64_t)phase << PHASE_SHIFT | (uint64_t)settled << SETTLED_SHIFT | number;
-}
-
-static uint32_t state_number(uint64_t state)
-{
-    return (uint32_t)state;
-}
-
-static enum phase state_phase(uint64_t state)
-{
-    uint32_t phase = (uint32_t)(state >> PHASE_SHIFT) & FIELD_MASK;
-
-    return phase < PHASE_ANSWERED ? (enum phase)phase : PHASE_ANSWERED;
-}
-
-static enum call_settled state_settled(uint64_t state)
-{
-    uint32_t settled = (uint32_t)(state >> SETTLED_SHIFT) & FIELD_MASK;
-
-    return settled <= CALL_RESERVED ? (enum call_settled)settled : CALL_SETTLED;
-}
-
-/* Number 0: the record was never used. */
-static bool state_in_flight(uint64_t state)
-{
-    return state_settled(state) == CALL_UNSETTLED && state_number(state) != 0;
-}
-
-static struct call *record_at(const struct segment *segment, uint32_t call)
-{
-    if (segment->map == NULL || call >= SEGMENT_CALLS)
-        return NULL;
-    return &segment->map->calls[call];
-}
-
-static int address_of(const struct call *record)
-{
-    uint32_t address = atomic_load_explicit(&record->address, memory_order_relaxed);
-
-    return address >= 1 && address <= CIRCUIT_ADDRESSES ? (int)address - 1 : ADDRESS_NONE;
-}
 
 uint32_t calls_limit(const struct segment *segment)
 {
@@ -209,7 +160,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->ticket.token = atomic_load_explicit(&record->token, memory_order_relaxed);
     view->ticket.joined = false;
     view->injected = atomic_load_explicit(&record->injected, memory_order_relaxed) != 0;
-    view->ticket.address = address_of(record);
+    view->ticket.address = record_address(record);
     return true;
 }
 
@@ -229,23 +180,15 @@ void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns
 {
     struct call *record = record_at(segment, call);
 
-    if (record == NULL)
-        return;
-    /* Relaxed: published by the state that follows; who reads the old one with the new times finds it less overdue. */
-    atomic_store_explicit(&record->started_ns, started_ns, memory_order_relaxed);
-    atomic_store_explicit(&record->due_ns, due_ns, memory_order_relaxed);
+    if (record != NULL)
+        record_set_times(record, started_ns, due_ns);
 }
 
 static bool state_replace(struct segment *segment, uint32_t call, uint64_t expected, uint64_t desired)
 {
     struct call *record = record_at(segment, call);
 
-    /*
-     * Release: the times come with the phase, and the settling is seen before the record's return. seq_cst:
-     * calls_begin.
-     */
-    return record != NULL && atomic_compare_exchange_strong_explicit(&record->state, &expected, desired,
-                                                                     memory_order_seq_cst, memory_order_relaxed);
+    return record != NULL && record_replace(record, expected, desired);
 }
 
 bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase)
@@ -269,42 +212,6 @@ bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *vie
         return false;
     view->raw = reserved;
     return true;
-}
-
-/* --- the short ways --- */
-
-bool calls_peek(const struct segment *segment, uint32_t call, uint32_t owner, struct call_glance *glance)
-{
-    const struct call *record = record_at(segment, call);
-
-    if (record == NULL || atomic_load_explicit(&record->owner, memory_order_acquire) != owner)
-        return false;
-    /* Acquire: with the state come the fields. */
-    glance->raw = atomic_load_explicit(&record->state, memory_order_acquire);
-    glance->circuit = atomic_load_explicit(&record->circuit, memory_order_relaxed);
-    glance->generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
-    glance->address = address_of(record);
-    return atomic_load_explicit(&record->token, memory_order_relaxed) == 0;
-}
-
-bool calls_repeat(struct segment *segment, uint32_t call, const struct call_glance *last, uint64_t started_ns,
-                  uint64_t due_ns)
-{
-    uint32_t number = state_number(last->raw);
-
-    /* Neither in flight nor reserved; and a number that is not the last one before 0. */
-    if (state_settled(last->raw) == CALL_UNSETTLED || state_settled(last->raw) == CALL_RESERVED || number == UINT32_MAX)
-        return false;
-    calls_set_times(segment, call, started_ns, due_ns);
-    return state_replace(segment, call, last->raw, state_pack(number + 1, PHASE_REQUESTED, CALL_UNSETTLED));
-}
-
-bool calls_answer(struct segment *segment, uint32_t call, const struct call_glance *glance)
-{
-    uint32_t number = state_number(glance->raw);
-
-    return glance->raw == state_pack(number, PHASE_REQUESTED, CALL_UNSETTLED) &&
-           state_replace(segment, call, glance->raw, state_pack(number, PHASE_ANSWERED, CALL_SETTLED));
 }
 
 /* --- owners --- */

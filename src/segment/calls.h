@@ -59,25 +59,6 @@ void calls_mark_injected(struct segment *segment, uint32_t call);
  * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
  */
 bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view);
-/*
- * For the short ways (quiet.c), where calls_read reads too much: a call that is no probe's. calls_peek is false for any
- * other, and if the record is not `owner`'s.
- */
-struct call_glance {
-    uint64_t raw; /* the state word: what a CAS expects */
-    uint32_t circuit;
-    int address;
-    uint64_t generation;
-};
-bool calls_peek(const struct segment *segment, uint32_t call, uint32_t owner, struct call_glance *glance);
-/*
- * Begins the next call in PHASE_REQUESTED, if the last one is settled as it was seen: only the times are written, its
- * ticket is the last one's. One of many wins.
- */
-bool calls_repeat(struct segment *segment, uint32_t call, const struct call_glance *last, uint64_t started_ns,
-                  uint64_t due_ns);
-/* Settles a call that was seen in flight in PHASE_REQUESTED; false for any other, or if it has changed since. */
-bool calls_answer(struct segment *segment, uint32_t call, const struct call_glance *glance);
 /* Gives the record back if `owner` still has it and its call is settled. */
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 

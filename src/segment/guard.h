@@ -71,9 +71,14 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
  * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
  * long way is to be gone. `now_ns` may lie a few milliseconds back.
  */
-bool guard_begin_quietly(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
-bool guard_settle_quietly(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
-                          uint64_t waited_ns, uint64_t now_ns);
+struct quiet_call {
+    const struct target *target;
+    uint32_t circuit;
+    uint32_t record; /* the call's; it chooses the shard of the counters too */
+    uint64_t address_key;
+};
+bool guard_begin_quietly(struct guard *guard, const struct quiet_call *call, uint64_t now_ns);
+bool guard_settle_quietly(struct guard *guard, const struct quiet_call *call, uint64_t waited_ns, uint64_t now_ns);
 
 /* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);

@@ -8,11 +8,11 @@
  * Each function looks first, and writes only when nothing speaks against it. What it has looked at may change before
  * it writes; then the call counts as one that came a moment earlier, as on the long way.
  */
-#include "segment/calls.h"
 #include "segment/circuits.h"
 #include "segment/force.h"
 #include "segment/guard.h"
 #include "segment/overdue.h"
+#include "segment/record.h"
 
 /* Whether a closed circuit's calls pass, and count by the target's own settings. */
 static bool is_usual(const struct guard *guard, const struct target *target, uint32_t circuit)
@@ -21,44 +21,66 @@ static bool is_usual(const struct guard *guard, const struct target *target, uin
            force_get(guard->segment, circuit) == FORCED_NONE;
 }
 
-bool guard_begin_quietly(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns)
+/* This process's record, if it and its last ticket are this circuit's present one's, and no probe's; else NULL. */
+static inline __attribute__((always_inline)) struct call *record_of(const struct guard *guard, const struct quiet_call *call, struct circuit *circuit,
+                              uint64_t *generation, uint64_t *state)
 {
-    struct segment *segment = guard->segment;
-    struct circuit *circuit = circuits_at(segment, attempt->circuit);
-    uint64_t due_ns = calls_due_after(now_ns, attempt->target->response_timeout_ns), generation;
-    struct call_glance last;
+    struct call *record = record_at(guard->segment, call->record);
 
-    if (circuit == NULL || !is_usual(guard, attempt->target, attempt->circuit) ||
-        overdue_is_possible(segment, attempt->circuit, now_ns) || !circuit_is_quiet(circuit, &generation) ||
-        !calls_peek(segment, call, guard->holder, &last) || last.generation != generation ||
-        !circuit_address_is(circuit, last.address, attempt->address_key))
+    if (circuit == NULL || record == NULL || !is_usual(guard, call->target, call->circuit) ||
+        !circuit_is_quiet(circuit, generation) ||
+        atomic_load_explicit(&record->owner, memory_order_acquire) != guard->holder)
+        return NULL;
+    /* Acquire: with the state come the fields. */
+    *state = atomic_load_explicit(&record->state, memory_order_acquire);
+    if (atomic_load_explicit(&record->generation, memory_order_relaxed) != *generation ||
+        atomic_load_explicit(&record->token, memory_order_relaxed) != 0 ||
+        atomic_load_explicit(&record->circuit, memory_order_relaxed) != call->circuit)
+        return NULL;
+    return record;
+}
+
+/* Neither in flight nor reserved; and a number that is not the last one before 0. */
+static bool can_be_followed(uint64_t state)
+{
+    return state_settled(state) != CALL_UNSETTLED && state_settled(state) != CALL_RESERVED &&
+           state_number(state) != UINT32_MAX;
+}
+
+bool guard_begin_quietly(struct guard *guard, const struct quiet_call *call, uint64_t now_ns)
+{
+    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+    uint64_t due_ns = calls_due_after(now_ns, call->target->response_timeout_ns), generation, state;
+    struct call *record = record_of(guard, call, circuit, &generation, &state);
+
+    if (record == NULL || !can_be_followed(state) || overdue_is_possible(guard->segment, call->circuit, now_ns) ||
+        !circuit_address_is(circuit, record_address(record), call->address_key))
         return false;
-    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
-    if (!calls_repeat(segment, call, &last, now_ns, due_ns)) {
+    counters_add(&circuit->counters, call->record, COUNT_ADMITTED);
+    record_set_times(record, now_ns, due_ns);
+    if (!record_replace(record, state, state_pack(state_number(state) + 1, PHASE_REQUESTED, CALL_UNSETTLED))) {
         /* Another thread of this process has begun the call, or is about to: what then follows, guard_begin knows. */
-        counters_take_back(&circuit->counters, attempt->shard, COUNT_ADMITTED);
+        counters_take_back(&circuit->counters, call->record, COUNT_ADMITTED);
         return false;
     }
     if (due_ns != DUE_NEVER)
-        overdue_note(segment, attempt->circuit, due_ns);
+        overdue_note(guard->segment, call->circuit, due_ns);
     return true;
 }
 
-bool guard_settle_quietly(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
-                          uint64_t waited_ns, uint64_t now_ns)
+bool guard_settle_quietly(struct guard *guard, const struct quiet_call *call, uint64_t waited_ns, uint64_t now_ns)
 {
-    const struct settings *settings = &target->breaker;
-    struct call_glance glance;
-    uint64_t generation;
+    const struct settings *settings = &call->target->breaker;
+    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+    uint64_t generation, state;
+    struct call *record = record_of(guard, call, circuit, &generation, &state);
 
-    if (target->all_recorded || (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) ||
-        !calls_peek(guard->segment, call, guard->holder, &glance) || !is_usual(guard, target, glance.circuit))
+    if (record == NULL || call->target->all_recorded ||
+        (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) ||
+        state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
+        !record_replace(record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;
-    struct circuit *circuit = circuits_at(guard->segment, glance.circuit);
-    if (circuit == NULL || !circuit_is_quiet(circuit, &generation) || glance.generation != generation ||
-        !calls_answer(guard->segment, call, &glance))
-        return false;
-    circuit_address_answered(circuit, glance.address);
-    circuit_count_success(circuit, settings, shard, generation, now_ns);
+    circuit_address_answered(circuit, record_address(record));
+    circuit_count_success(circuit, settings, call->record, generation, now_ns);
     return true;
 }
