@@ -215,7 +215,7 @@ bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key
  * Notes that the address answered. Writes only at the first answer that has a neighbour, and when a neighbour failed
  * since the last one; a destination with one address never writes.
  */
-void circuit_address_answered(struct circuit *circuit, int address);
+void circuit_address_answered(struct circuit *circuit, int address) __attribute__((hot));
 /*
  * Whether another address answered since this one last failed; asked BEFORE circuit_address_failed notes this
  * failure.

@@ -7,7 +7,6 @@
 
 #include "preload/life.h"
 #include "preload/lineage.h"
-#include "preload/quiet.h"
 #include "preload/reload.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
@@ -148,8 +147,6 @@ int connection_sending(descriptor entry, int fd)
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
         return 0;
-    if (quiet_begins(connection))
-        return SENDING_BEGINS;
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     if (verdict > 0)
         return verdict;
@@ -258,8 +255,6 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
     if (!connection || (received->flags & MSG_ERRQUEUE))
-        return;
-    if (result > 0 && quiet_answers(connection, received))
         return;
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {

@@ -26,7 +26,7 @@
  *   rehearsal.c    own_numbers: attempts, where no run counts them
  *   tls.c          tls_thread: what a thread's TLS library does; pairs: sessions and their connections
  *   wrap_tls.c     callers, for each function: which one a caller means
- *   segment/       clock.c: replaced_clock, read_time; life.c: own_space, own_proc: the pid name space
+ *   segment/       clock.c: clocks; life.c: own_space, own_proc: the pid name space
  */
 #ifndef SOCKFUSE_PRELOAD_GUEST_H
 #define SOCKFUSE_PRELOAD_GUEST_H
@@ -41,26 +41,27 @@
 /* A guard with the segment that it uses;
  * the segment of a deleted file stays mapped, for calls may be in flight in it. */
 struct station {
-    struct guard guard;
-    struct segment segment;
-    _Atomic uint64_t identity;       /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
     const _Atomic uint32_t *reloads; /* in the segment: how many policies were handed over; NULL: none is taken */
     _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
     _Atomic uint64_t reload_claim;   /* lineage's epoch:32 | number of the one that a thread has taken on */
+    _Atomic uint64_t identity;       /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+    struct guard guard;
+    struct segment segment;
 };
 
 struct guest {
-    _Atomic bool ready;
+    /* What each call looks at. */
+    _Alignas(64) _Atomic bool ready;
+    _Atomic bool tends_waits; /* some connection's receives are looked after; it stays so */
+    bool keeps_policy;        /* it has options of its own, or no file that could be edited: it takes no reload */
     _Atomic(const struct policy *) policy; /* the present one; see guest_policy */
-    bool keeps_policy;     /* it has options of its own, or no file that could be edited: it takes no reload */
-    uint64_t loaded_ns;    /* real clock: when the policy was read */
-    char folder[PATH_MAX]; /* of the segments */
-    char program[PROGRAM_NAME_MAX];
-    _Atomic(struct station *) host;    /* scope = host */
-    _Atomic(struct station *) process; /* scope = process */
-    uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
-    _Atomic bool tends_waits;    /* some connection's receives are looked after; it stays so */
+    _Atomic(struct station *) host;        /* scope = host */
+    _Atomic(struct station *) process;     /* scope = process */
     _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
+    uint64_t loaded_ns;          /* real clock: when the policy was read */
+    uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
+    char program[PROGRAM_NAME_MAX];
+    char folder[PATH_MAX]; /* of the segments */
 };
 
 extern struct guest guest;

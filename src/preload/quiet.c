@@ -3,10 +3,13 @@
  */
 #include "preload/quiet.h"
 
-#include "preload/lineage.h"
+#include "preload/life.h"
 #include "preload/reload.h"
 #include "preload/tls.h"
 #include "segment/clock.h"
+
+/* In one place with the others that each request runs through. */
+#define HOT __attribute__((hot))
 
 /* A plain connection has these flags, perhaps those that do not matter here, and between two calls ANSWERED. */
 #define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
@@ -36,10 +39,10 @@ static struct quiet_call call_of(const struct connection *connection, const stru
     };
 }
 
-bool quiet_begins(struct connection *connection)
+HOT bool quiet_begins(descriptor entry)
 {
-    if (!has_flags(connection, PLAIN | (uint32_t)CONNECTION_ANSWERED) || connection->epoch != lineage_epoch() ||
-        tls_thread.session)
+    struct connection *connection = life_of(entry);
+    if (!connection || !has_flags(connection, PLAIN | (uint32_t)CONNECTION_ANSWERED) || tls_thread.session)
         return false;
     reload_look();
     const struct target *target = connection_target(connection);
@@ -58,12 +61,14 @@ bool quiet_begins(struct connection *connection)
     return true;
 }
 
-bool quiet_answers(struct connection *connection, const struct received *received)
+HOT bool quiet_answers(descriptor entry, int fd, const struct received *received)
 {
+    struct connection *connection = descriptor_get(fd) == entry ? life_of(entry) : NULL;
+    if (!connection || !has_flags(connection, PLAIN) || tls_thread.session || (received->flags & MSG_ERRQUEUE))
+        return false;
     const struct target *target = connection_target(connection);
     const struct iovec *first = received->flags & MSG_TRUNC ? NULL : received->vector;
-    if (!has_flags(connection, PLAIN) ||
-        (target->http_read && (!first || first->iov_len == 0 || http_may_begin(first->iov_base))))
+    if (target->http_read && (!first || first->iov_len == 0 || http_may_begin(first->iov_base)))
         return false;
     uint64_t now_ns = time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);

@@ -38,3 +38,20 @@ COLD void told_error_option(descriptor entry, int fd, const void *value, const s
     }
     errno = error;
 }
+
+int told_sending(descriptor entry, int fd)
+{
+    int error = errno;
+    int verdict = connection_sending(entry, fd);
+    errno = verdict > 0 ? verdict : error;
+    return verdict;
+}
+
+bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *taken)
+{
+    int error = errno;
+    bool is_taken = connection_takes(entry, fd, vector, count, taken);
+    if (!is_taken || *taken >= 0)
+        errno = error;
+    return is_taken;
+}

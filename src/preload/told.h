@@ -15,16 +15,25 @@
 
 #include "preload/connection.h"
 #include "preload/guest.h"
+#include "preload/quiet.h"
 
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 /* The real call's own code is apart from what few descriptors need. */
 #define COLD __attribute__((noinline, cold))
 
-/* The way of a guarded descriptor, apart from the untracked one's, which then needs no room on the stack. */
-#define APART __attribute__((noinline))
+/*
+ * The way of a guarded descriptor: apart from the untracked one's, which then needs no room on the stack, and in one
+ * place with the rest of what each call on such a descriptor runs through.
+ */
+#define APART __attribute__((noinline, hot))
 
 /* Whether the descriptor stands for a guarded connection; its entry is needed after the real call. */
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
+
+/* As connection_sending and connection_takes, with errno as the program shall see it. */
+int told_sending(descriptor entry, int fd);
+bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *taken);
 
 /*
  * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
@@ -35,21 +44,15 @@
  */
 #define SEND(type, entry, fd, vector, count, first, call)                                                              \
     ({                                                                                                                 \
-        int send_errno = errno, send_verdict = connection_sending(entry, fd);                                          \
+        int send_verdict = LIKELY(quiet_begins(entry)) ? SENDING_BEGINS : told_sending(entry, fd);                     \
         ssize_t send_taken = -1;                                                                                       \
         type send_result;                                                                                              \
-        if (UNLIKELY(send_verdict > 0)) {                                                                              \
-            errno = send_verdict;                                                                                      \
-            send_result = -1;                                                                                          \
-        } else if (UNLIKELY(send_verdict == SENDING_FAULTY) &&                                                         \
-                   connection_takes(entry, fd, vector, count, &send_taken)) {                                          \
-            if (send_taken >= 0)                                                                                       \
-                errno = send_errno;                                                                                    \
+        if (UNLIKELY(send_verdict > 0) || (UNLIKELY(send_verdict == SENDING_FAULTY) &&                                 \
+                                           told_taken(entry, fd, vector, count, &send_taken))) {                       \
             send_result = (type)send_taken;                                                                            \
         } else {                                                                                                       \
-            errno = send_errno;                                                                                        \
             send_result = (call);                                                                                      \
-            if (send_verdict != SENDING_BEGINS || send_result <= 0)                                                    \
+            if (UNLIKELY(send_verdict != SENDING_BEGINS || send_result <= 0))                                          \
                 told_sent(entry, fd, send_result, first);                                                              \
         }                                                                                                              \
         send_result;                                                                                                   \
@@ -78,6 +81,8 @@ static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t c
 
 static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)
 {
+    if (LIKELY(result > 0 && quiet_answers(entry, fd, received)))
+        return result;
     int error = errno;
     connection_received(entry, fd, result, result < 0 ? error : 0, received);
     errno = error;

@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both are set at start-up, before anybody reads time, and never again. */
-static const _Atomic uint64_t *replaced_clock;
-static int (*read_time)(clockid_t, struct timespec *) = clock_gettime;
+/* Both are set at start-up, before anybody reads time, and never again. In one line, for they are read together. */
+static struct {
+    _Alignas(64) const _Atomic uint64_t *replaced;
+    int (*read)(clockid_t, struct timespec *);
+} clocks = {NULL, clock_gettime};
 
 static const _Atomic uint64_t *map_clock(const char *file)
 {
@@ -36,22 +38,22 @@ static const _Atomic uint64_t *map_clock(const char *file)
 
 bool clock_start(const char *file)
 {
-    replaced_clock = NULL;
+    clocks.replaced = NULL;
     if (!file || !*file)
         return true;
-    replaced_clock = map_clock(file);
-    return replaced_clock != NULL;
+    clocks.replaced = map_clock(file);
+    return clocks.replaced != NULL;
 }
 
 void clock_use(int (*gettime)(clockid_t, struct timespec *))
 {
-    read_time = gettime ? gettime : clock_gettime;
+    clocks.read = gettime ? gettime : clock_gettime;
 }
 
 static uint64_t now(clockid_t clock)
 {
     struct timespec time;
-    if (read_time(clock, &time) != 0 || time.tv_sec < 0)
+    if (clocks.read(clock, &time) != 0 || time.tv_sec < 0)
         return 0;
     return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
 }
@@ -59,7 +61,7 @@ static uint64_t now(clockid_t clock)
 uint64_t clock_circuit_ns(void)
 {
     /* Relaxed: the clock orders nothing; one aligned word is never torn. */
-    return replaced_clock ? atomic_load_explicit(replaced_clock, memory_order_relaxed) : now(CLOCK_MONOTONIC);
+    return clocks.replaced ? atomic_load_explicit(clocks.replaced, memory_order_relaxed) : now(CLOCK_MONOTONIC);
 }
 
 uint64_t clock_real_ns(void)
@@ -84,5 +86,5 @@ uint64_t clock_circuit_at(uint64_t real_ns)
 
 bool clock_is_replaced(void)
 {
-    return replaced_clock != NULL;
+    return clocks.replaced != NULL;
 }
