@@ -21,19 +21,21 @@
 #define WINDOW_CALLS_MAX 1000u
 
 struct settings {
+    /* What each success asks for. */
+    uint64_t window;                  /* of the rates: nanoseconds, or WINDOW_CALLS | a number of calls */
+    uint64_t slow_call_ns;            /* an answer that takes longer is slow; 0: none is, and that rule is off */
+    uint32_t failure_rate_permille;   /* failures of the window's calls that open; 0: this rule is off */
+    uint32_t slow_call_rate_permille; /* slow calls of them that open; 0: this rule is off */
+    /* The rest. */
+    uint32_t minimum_calls;        /* no rate is judged on fewer completed calls */
     uint32_t failure_threshold;    /* consecutive failures that open; 0: this rule is off */
     uint32_t success_threshold;    /* successful probes that close; 1 to CIRCUIT_SUCCESSES_MAX */
     uint32_t half_open_max_calls;  /* probes in flight at once; 1 to CIRCUIT_LEASES */
-    uint32_t minimum_calls;           /* no rate is judged on fewer completed calls */
-    uint32_t failure_rate_permille;   /* failures of the window's calls that open; 0: this rule is off */
-    uint32_t slow_call_rate_permille; /* slow calls of them that open; 0: this rule is off */
     uint32_t backoff_permille;     /* each failed probe multiplies the pause by this; 1000: no back-off */
     uint32_t jitter_permille;      /* a pause is lengthened by up to this */
     uint64_t reset_timeout_ns;     /* the first pause */
     uint64_t reset_timeout_max_ns; /* no pause (before jitter) is longer */
     uint64_t probe_timeout_ns;     /* a probe's lease lasts this long */
-    uint64_t window;               /* of the rates: nanoseconds, or WINDOW_CALLS | a number of calls */
-    uint64_t slow_call_ns;         /* an answer that takes longer is slow; 0: none is, and that rule is off */
 };
 
 #endif

@@ -65,18 +65,19 @@ struct target {
     unsigned int line; /* of its section; 0 if it was made on the spot */
     struct pattern *patterns;
     size_t pattern_count;
-    enum target_mode mode;
     enum circuit_key circuit;
     enum target_scope scope;
-    int on_open;           /* errno of a refusal */
-    bool existing_allowed; /* new requests on established connections are never refused */
-    bool http_read;        /* answers are looked at for HTTP */
-    bool retry_after;      /* Retry-After is a floor under the pause */
-    bool enforce_timeouts; /* the library also ends the wait */
-    bool all_recorded;     /* every outcome goes to the journal */
+    int on_open;              /* errno of a refusal */
     uint32_t max_connections; /* guarded connections over all processes; 0: no limit */
     uint64_t retry_after_max_ns;
     uint64_t connect_timeout_ns;
+    bool existing_allowed; /* new requests on established connections are never refused */
+    bool retry_after;      /* Retry-After is a floor under the pause */
+    bool enforce_timeouts; /* the library also ends the wait */
+    /* What each request asks for, with the beginning of `breaker`. */
+    bool http_read;    /* answers are looked at for HTTP */
+    bool all_recorded; /* every outcome goes to the journal */
+    enum target_mode mode;
     uint64_t response_timeout_ns; /* 0: off */
     struct settings breaker;
     struct outcome_rules rules;

@@ -46,9 +46,8 @@ static bool is_from_peer(int error)
 static bool may_begin(const struct connection *connection, uint32_t flags)
 {
     const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
-                           (uint32_t)CONNECTION_RELEASED;
-    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE ||
-        connection_target(connection)->rules.connect_is_success) /* one-way: the connection was all there is to judge */
+                           (uint32_t)CONNECTION_RELEASED | (uint32_t)CONNECTION_ONE_WAY;
+    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE)
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (flags & (uint32_t)CONNECTION_TLS)

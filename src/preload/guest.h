@@ -41,18 +41,20 @@
 /* A guard with the segment that it uses;
  * the segment of a deleted file stays mapped, for calls may be in flight in it. */
 struct station {
+    _Alignas(64) struct segment segment;
+    /* What each call looks at, beside the end of `segment` and the beginning of `guard`: one cache line. */
     const _Atomic uint32_t *reloads; /* in the segment: how many policies were handed over; NULL: none is taken */
     _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
-    _Atomic uint64_t reload_claim;   /* lineage's epoch:32 | number of the one that a thread has taken on */
-    _Atomic uint64_t identity;       /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
     struct guard guard;
-    struct segment segment;
+    _Atomic uint64_t identity;     /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+    _Atomic uint64_t reload_claim; /* lineage's epoch:32 | number of the one that a thread has taken on */
 };
 
 struct guest {
     /* What each call looks at. */
     _Alignas(64) _Atomic bool ready;
     _Atomic bool tends_waits; /* some connection's receives are looked after; it stays so */
+    _Atomic bool meets_tls;   /* a wrapper of a TLS library was called once; it stays so */
     bool keeps_policy;        /* it has options of its own, or no file that could be edited: it takes no reload */
     _Atomic(const struct policy *) policy; /* the present one; see guest_policy */
     _Atomic(struct station *) host;        /* scope = host */

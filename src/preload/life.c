@@ -48,6 +48,10 @@ void life_follow(struct connection *connection, const struct policy *policy, con
 {
     if (target->enforce_timeouts || target->fault_count)
         atomic_store_explicit(&guest.tends_waits, true, memory_order_relaxed);
+    if (target->rules.connect_is_success)
+        connection_mark(connection, CONNECTION_ONE_WAY);
+    else
+        connection_unmark(connection, CONNECTION_ONE_WAY);
     atomic_store_explicit(&connection->target, target, memory_order_release);
     atomic_store_explicit(&connection->policy, policy, memory_order_relaxed);
 }

@@ -42,12 +42,11 @@ static struct quiet_call call_of(const struct connection *connection, const stru
 HOT bool quiet_begins(descriptor entry)
 {
     struct connection *connection = life_of(entry);
-    if (!connection || !has_flags(connection, PLAIN | (uint32_t)CONNECTION_ANSWERED) || tls_thread.session)
+    if (!connection || !has_flags(connection, PLAIN | (uint32_t)CONNECTION_ANSWERED) || tls_is_at_work())
         return false;
     reload_look();
     const struct target *target = connection_target(connection);
-    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy() ||
-        target->rules.connect_is_success)
+    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
     uint64_t now_ns = time_ns(target);
     const struct quiet_call call = call_of(connection, target);
@@ -64,7 +63,7 @@ HOT bool quiet_begins(descriptor entry)
 HOT bool quiet_answers(descriptor entry, int fd, const struct received *received)
 {
     struct connection *connection = descriptor_get(fd) == entry ? life_of(entry) : NULL;
-    if (!connection || !has_flags(connection, PLAIN) || tls_thread.session || (received->flags & MSG_ERRQUEUE))
+    if (!connection || !has_flags(connection, PLAIN) || tls_is_at_work() || (received->flags & MSG_ERRQUEUE))
         return false;
     const struct target *target = connection_target(connection);
     const struct iovec *first = received->flags & MSG_TRUNC ? NULL : received->vector;

@@ -46,7 +46,7 @@
 struct real {
 #define SYMBOL(name, type, parameters, arguments) type(*name) parameters;
 #include "preload/symbols.def"
-};
+} __attribute__((aligned(64)));
 
 /* One of the library's few roots. Written once for each pointer; any thread may see the stub or the function. */
 extern struct real real;

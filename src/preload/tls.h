@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include "preload/descriptors.h"
+#include "preload/guest.h"
 
 enum tls_doing { TLS_NOTHING, TLS_HANDSHAKE, TLS_READ, TLS_WRITE };
 
@@ -30,11 +31,19 @@ extern __thread struct tls_thread tls_thread;
 /* Around a call into the TLS library. `outer` keeps what was there: a callback of one session may use another. */
 static inline void tls_enter(const void *session, enum tls_doing doing, struct tls_thread *outer)
 {
+    if (!atomic_load_explicit(&guest.meets_tls, memory_order_relaxed))
+        atomic_store_explicit(&guest.meets_tls, true, memory_order_relaxed);
     *outer = tls_thread;
     tls_thread = (struct tls_thread){session, doing, 0, -1};
 }
 /* Returns the entry of the session's connection (0: not guarded or not known), and its descriptor. */
 descriptor tls_leave(const struct tls_thread *outer, int *fd);
+
+/* Whether this thread is inside a TLS library. One load of a line that is at hand, where the program has none. */
+static inline bool tls_is_at_work(void)
+{
+    return atomic_load_explicit(&guest.meets_tls, memory_order_relaxed) && tls_thread.session;
+}
 
 /* For wrappers of sends and receives: a guarded connection is used. What for? */
 static inline enum tls_doing tls_uses(descriptor entry, int fd)

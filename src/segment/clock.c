@@ -13,11 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both are set at start-up, before anybody reads time, and never again. In one line, for they are read together. */
-static struct {
-    _Alignas(64) const _Atomic uint64_t *replaced;
-    int (*read)(clockid_t, struct timespec *);
-} clocks = {NULL, clock_gettime};
+struct clocks clocks = {NULL, clock_gettime};
 
 static const _Atomic uint64_t *map_clock(const char *file)
 {
@@ -77,14 +73,4 @@ uint64_t clock_coarse_ns(void)
 uint64_t clock_wall_ns(void)
 {
     return now(CLOCK_REALTIME);
-}
-
-uint64_t clock_circuit_at(uint64_t real_ns)
-{
-    return clock_is_replaced() ? clock_circuit_ns() : real_ns;
-}
-
-bool clock_is_replaced(void)
-{
-    return clocks.replaced != NULL;
 }

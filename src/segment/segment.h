@@ -17,9 +17,9 @@
 struct segment_layout;
 
 struct segment {
-    struct segment_layout *map; /* NULL: not attached */
-    uint64_t device, inode;     /* of the file when it was mapped; 0 for a private one */
     char path[PATH_MAX];        /* "" for a private one (scope = process) */
+    uint64_t device, inode;     /* of the file when it was mapped; 0 for a private one */
+    struct segment_layout *map; /* NULL: not attached. Last, beside what its owner keeps behind it */
 };
 
 struct segment_error {
