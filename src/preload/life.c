@@ -273,7 +273,8 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         /* It has waited for its server to speak since then, not since now. */
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
     }
-    if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT)) {
+    if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT) &&
+        !may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
         guard_requested(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_ns());

@@ -80,25 +80,34 @@ static void close_in_a_forked_child_settles_nothing_of_the_parent(void **state)
 static void use_in_child(void *context)
 {
     struct line *line = context;
-    wait_long();
     CHECK(send(line->fd, "request", 7, 0) == 7);
     wait_long();
 }
 
+static void wait_and_use_in_child(void *context)
+{
+    wait_long();
+    wait_long();
+    use_in_child(context);
+}
+
 static void connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_close(void **state)
 {
-    struct line line;
+    void (*const users[])(void *) = {use_in_child, wait_and_use_in_child};
     (void)state;
-    server_start(&line.server, "127.0.0.1", SERVER_LISTENS);
-    line.fd = caller_connect(&line.server, 0);
-    line.peer = server_accept(&line.server);
-    pid_t child = actor_fork(use_in_child, &line);
-    wait_long();
-    close(line.fd);
-    expect(&line.server, "1 neutral:unknown");
-    assert_true(exited_well(actor_wait(child)));
-    bare.close(line.peer);
-    server_stop(&line.server);
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        struct line line;
+        server_start(&line.server, "127.0.0.1", SERVER_LISTENS);
+        line.fd = caller_connect(&line.server, 0);
+        line.peer = server_accept(&line.server);
+        pid_t child = actor_fork(users[i], &line);
+        wait_long();
+        close(line.fd);
+        expect(&line.server, "1 neutral:unknown");
+        assert_true(exited_well(actor_wait(child)));
+        bare.close(line.peer);
+        server_stop(&line.server);
+    }
 }
 
 static void connection_that_was_passed_on_is_not_given_up_by_the_close(void **state)
