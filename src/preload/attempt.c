@@ -85,8 +85,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (!connection)
         return false;
     connection->epoch = lineage_epoch();
-    connection->call = call;
-    connection->circuit = circuit;
+    guard_quiet_place(&station->guard, circuit, call, &connection->place);
     connection->raced_since = siblings_now();
     connection->forks = lineage_forks();
     connection->station = station;
@@ -129,9 +128,9 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
         descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
         return true;
     }
-    if (connection_has(connection, CONNECTION_ANSWERED))
+    if (connection_end(connection) == END_ANSWERED)
         return true; /* the kernel will say EISCONN */
-    if (!connection_has(connection, CONNECTION_FAILED)) {
+    if (connection_end(connection) == END_OPEN) {
         ticket->entry = entry;
         ticket->again = true;
         *passage = PASSAGE_GUARDED;
@@ -331,7 +330,7 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
 {
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *connection = pool_at(i);
-        if (!connection || !pool_is_live(connection) || connection->call != call || connection->station != context ||
+        if (!connection || !pool_is_live(connection) || connection->place.call != call || connection->station != context ||
             connection->epoch != lineage_epoch())
             continue;
         int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);

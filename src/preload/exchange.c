@@ -43,11 +43,12 @@ static bool is_from_peer(int error)
 
 /* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
  * none. */
-static bool may_begin(const struct connection *connection, uint32_t flags)
+static bool may_begin(const struct connection *connection)
 {
+    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
     const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
                            (uint32_t)CONNECTION_RELEASED | (uint32_t)CONNECTION_ONE_WAY;
-    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->call == CALL_NONE)
+    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->place.call == CALL_NONE)
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (flags & (uint32_t)CONNECTION_TLS)
@@ -55,23 +56,17 @@ static bool may_begin(const struct connection *connection, uint32_t flags)
     return true;
 }
 
-/* The marks of a call's end; without them a call is in flight, or was charged as overdue and its end is still to come.
- */
-#define ENDS ((uint32_t)CONNECTION_ANSWERED | (uint32_t)CONNECTION_FAILED)
-
 /* Of several threads that send at once, one takes the last call's end away, and begins the next call. */
-static bool take_end(struct connection *connection, uint32_t flags)
+static enum call_end take_end(struct connection *connection)
 {
-    uint32_t next;
-    do {
-        if (!(flags & ENDS))
-            return false;
-        next = (flags & ~(ENDS | (uint32_t)CONNECTION_ANSWERING)) | (uint32_t)CONNECTION_SENT;
-        if (flags & (uint32_t)CONNECTION_ANSWERED)
-            next |= (uint32_t)CONNECTION_REUSED;
-    } while (!atomic_compare_exchange_weak_explicit(&connection->flags, &flags, next, memory_order_acq_rel,
-                                                    memory_order_relaxed));
-    return true;
+    enum call_end end = (enum call_end)atomic_exchange_explicit(&connection->end, END_OPEN, memory_order_acq_rel);
+    if (end == END_OPEN)
+        return end;
+    connection_unmark(connection, CONNECTION_ANSWERING);
+    connection_mark(connection, CONNECTION_SENT);
+    if (end == END_ANSWERED)
+        connection_mark(connection, CONNECTION_REUSED);
+    return end;
 }
 
 /*
@@ -101,40 +96,42 @@ static void follow_policy(struct connection *connection)
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
-static int refuse_request(struct connection *connection, int fd, uint32_t ends)
+static int refuse_request(struct connection *connection, int fd)
 {
     if (!life_is_same_socket(connection, fd)) {
         connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
         return 0;
     }
-    atomic_fetch_or_explicit(&connection->flags, ends | (uint32_t)CONNECTION_BROKEN, memory_order_relaxed);
+    connection_mark(connection, CONNECTION_BROKEN);
     break_off(fd);
     return ECONNRESET;
 }
 
 static int begin_call(struct connection *connection, int fd)
 {
-    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
-    if (flags & (uint32_t)CONNECTION_BROKEN)
-        return refuse_request(connection, fd, 0);
-    if (!(flags & ENDS))
+    if (connection_has(connection, CONNECTION_BROKEN))
+        return refuse_request(connection, fd);
+    if (connection_end(connection) == END_OPEN)
         return 0;
     follow_policy(connection);
-    flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
-    if (!(flags & ENDS) || !may_begin(connection, flags) || life_phase(connection) != PHASE_ANSWERED ||
-        !take_end(connection, flags))
+    if (!may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)
+        return 0;
+    enum call_end end = take_end(connection);
+    if (end == END_OPEN)
         return 0;
     struct attempt attempt = {
         .target = connection_target(connection),
-        .circuit = connection->circuit,
+        .circuit = connection->place.circuit,
         .address_key = connection->address_key,
-        .shard = connection->call,
+        .shard = connection->place.call,
     };
     uint64_t real_ns = clock_real_ns();
     enum admission admission =
-        guard_begin(&connection->station->guard, &attempt, connection->call, clock_circuit_at(real_ns));
-    if (admission_refuses(admission))
-        return refuse_request(connection, fd, flags & ENDS);
+        guard_begin(&connection->station->guard, &attempt, connection->place.call, clock_circuit_at(real_ns));
+    if (admission_refuses(admission)) {
+        connection_set_end(connection, end);
+        return refuse_request(connection, fd);
+    }
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);

@@ -42,7 +42,7 @@ static bool move(struct held *place, uint32_t from, uint32_t to)
 bool held_take(struct connection *connection, const struct observation *observation)
 {
     if (atomic_load_explicit(&holding, memory_order_relaxed) >= HELD_MAX ||
-        !guard_waits_for_siblings(&connection->station->guard, connection->call, connection_target(connection), observation,
+        !guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection), observation,
                                   connection->siblings, connection->sibling_count, connection->address_key))
         return false;
     for (uint32_t i = 0; i < HELD_MAX; i++) {
@@ -50,14 +50,14 @@ bool held_take(struct connection *connection, const struct observation *observat
         if (!move(place, PLACE_FREE, PLACE_BUSY))
             continue;
         place->epoch = connection->epoch;
-        place->call = connection->call;
-        place->circuit = connection->circuit;
+        place->call = connection->place.call;
+        place->circuit = connection->place.circuit;
         place->station = connection->station;
         place->target = connection_target(connection);
         place->address_key = connection->address_key;
         place->since_ns = clock_real_ns();
         place->observation = *observation;
-        connection->call = CALL_NONE;
+        connection->place.call = CALL_NONE;
         atomic_fetch_add_explicit(&holding, 1, memory_order_relaxed);
         atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
         return true;

@@ -33,15 +33,15 @@ static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this fi
 static void note_polite(const struct connection *connection)
 {
     if (connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED))
-        atomic_store_explicit(&polite[connection->circuit % POLITE_PLACES], connection->circuit + 1,
+        atomic_store_explicit(&polite[connection->place.circuit % POLITE_PLACES], connection->place.circuit + 1,
                               memory_order_relaxed);
 }
 
 static bool is_spare(const struct connection *connection)
 {
     return connection_has(connection, CONNECTION_CONNECTED) && !connection_has(connection, CONNECTION_SENT) &&
-           atomic_load_explicit(&polite[connection->circuit % POLITE_PLACES], memory_order_relaxed) ==
-               connection->circuit + 1;
+           atomic_load_explicit(&polite[connection->place.circuit % POLITE_PLACES], memory_order_relaxed) ==
+               connection->place.circuit + 1;
 }
 
 void life_follow(struct connection *connection, const struct policy *policy, const struct target *target)
@@ -65,7 +65,7 @@ unsigned int life_shard(void)
 enum phase life_phase(const struct connection *connection)
 {
     bool settled = false;
-    enum phase phase = guard_phase(&connection->station->guard, connection->call, &settled);
+    enum phase phase = guard_phase(&connection->station->guard, connection->place.call, &settled);
     return settled ? PHASE_ANSWERED : phase;
 }
 
@@ -76,12 +76,12 @@ void life_connected(struct connection *connection)
     connection_mark(connection, CONNECTION_CONNECTED);
     if (connection_has(connection, CONNECTION_LIMITED))
         limit_attempt_over(atomic_load_explicit(&connection->fd, memory_order_relaxed));
-    siblings_connected(connection->circuit, connection->address_key);
+    siblings_connected(connection->place.circuit, connection->address_key);
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
     if (connection_target(connection)->rules.connect_is_success)
         life_settle(connection, SEEN_CONNECTED, 0, false);
     else
-        guard_connected(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_ns());
+        guard_connected(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_ns());
 }
 
 /*
@@ -104,7 +104,7 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    guard_requested(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_at(now_ns));
+    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_at(now_ns));
 }
 
 /* How long the program has waited for what it waits for now. */
@@ -146,16 +146,16 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .waited_ns = waited_ns(connection, real_ns),
     };
     if (seen == SEEN_GAVE_UP)
-        observation.sibling_won = siblings_won(connection->circuit, connection->address_key, connection->raced_since);
+        observation.sibling_won = siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);
     bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
-    connection_mark(connection, answered ? CONNECTION_ANSWERED : CONNECTION_FAILED);
+    connection_set_end(connection, answered ? END_ANSWERED : END_FAILED);
     if (seen == SEEN_ERROR || seen == SEEN_END)
         connection_mark(connection, CONNECTION_OVER);
     if (seen == SEEN_BYTES)
         note_polite(connection);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
-    guard_settle(&connection->station->guard, connection->call, connection_target(connection), connection->call, &observation,
+    guard_settle(&connection->station->guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
                  clock_circuit_at(real_ns));
 }
 
@@ -206,7 +206,7 @@ static bool data_is_answer(const struct connection *connection)
 
 void life_came_late(struct connection *connection, enum seen seen, int error)
 {
-    if (!connection_has(connection, CONNECTION_ANSWERED) && !connection_has(connection, CONNECTION_FAILED))
+    if (connection_end(connection) == END_OPEN)
         life_settle(connection, seen, error, false);
 }
 
@@ -244,7 +244,7 @@ static void look_for_winners(const struct connection *loser)
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *other = pool_at(i);
         if (!other || other == loser || !pool_is_live(other) || other->epoch != loser->epoch ||
-            other->circuit != loser->circuit || other->address_key == loser->address_key ||
+            other->place.circuit != loser->place.circuit || other->address_key == loser->address_key ||
             life_phase(other) != PHASE_CONNECTING)
             continue;
         int fd = atomic_load_explicit(&other->fd, memory_order_relaxed);
@@ -277,7 +277,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         !may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
-        guard_requested(&connection->station->guard, connection->call, connection_target(connection), clock_circuit_ns());
+        guard_requested(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_ns());
     }
     enum phase phase = life_phase(connection);
     bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
@@ -316,6 +316,6 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
 void life_forget(struct connection *connection)
 {
     if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->call, connection_target(connection), connection->call,
+        guard_forget(&connection->station->guard, connection->place.call, connection_target(connection), connection->place.call,
                      clock_circuit_ns());
 }

@@ -68,6 +68,7 @@ uint32_t pool_take(void)
         return CONNECTION_NONE; /* it can't be: list_extend has mapped it */
     atomic_fetch_add_explicit(&connection->serial, 1, memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
+    connection_set_end(connection, END_OPEN);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     connection->http = (struct http_reader){0};

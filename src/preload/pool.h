@@ -24,8 +24,6 @@ enum connection_flag {
     CONNECTION_SENT = 1u << 2,      /* the program has sent something */
     CONNECTION_SHUT_READ = 1u << 3, /* by the program */
     CONNECTION_SHUT_WRITE = 1u << 4,
-    CONNECTION_ANSWERED = 1u << 5,  /* a byte of an answer was seen */
-    CONNECTION_FAILED = 1u << 6,    /* the call came to another end */
     CONNECTION_CONNECTED = 1u << 7, /* the attempt had succeeded */
     CONNECTION_REUSED = 1u << 8,    /* a former call on it was answered */
     CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */
@@ -48,30 +46,37 @@ enum connection_flag {
 #define FAULT_KIND_MASK 0xffu
 #define FAULT_STATUS_SHIFT 8
 
+/* How a connection's present call has ended. */
+enum call_end {
+    END_OPEN, /* not yet; or it was charged as overdue, and its end is still to come */
+    END_ANSWERED,
+    END_FAILED, /* it came to another end */
+};
+
 struct connection {
     /* What each send and receive looks at: two cache lines. */
     _Alignas(64) _Atomic uint32_t serial; /* changes whenever the record is taken */
     _Atomic uint32_t flags;               /* enum connection_flag */
+    _Atomic uint32_t end;                 /* enum call_end */
     uint32_t epoch;                       /* the process (lineage.h) whose call it is */
-    uint32_t call;                        /* its record in the segment */
-    uint32_t circuit;
-    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
-    struct station *station;
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
+    struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
     uint64_t address_key;
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
     struct http_reader http;           /* how far the answer is read */
     /* The rest. */
-    _Atomic uint32_t next;  /* in the list of free ones */
-    _Atomic int fd;         /* one of its descriptors */
-    uint32_t forks;         /* lineage_forks() when the attempt began */
-    uint32_t raced_since;   /* siblings_now() when the attempt began */
-    _Atomic uint32_t fault; /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
-    uint64_t cookie;        /* of its socket (SO_COOKIE) */
-    size_t sibling_count;   /* 0: it has no name */
+    struct station *station;
+    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
+    _Atomic uint32_t next;    /* in the list of free ones */
+    _Atomic int fd;           /* one of its descriptors */
+    uint32_t forks;           /* lineage_forks() when the attempt began */
+    uint32_t raced_since;     /* siblings_now() when the attempt began */
+    _Atomic uint32_t fault;   /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
+    uint64_t cookie;          /* of its socket (SO_COOKIE) */
+    size_t sibling_count;     /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
 };
 
@@ -108,6 +113,16 @@ static inline const struct target *connection_target(const struct connection *co
 {
     /* Acquire: all of the target was written before. */
     return atomic_load_explicit(&connection->target, memory_order_acquire);
+}
+
+static inline enum call_end connection_end(const struct connection *connection)
+{
+    return (enum call_end)atomic_load_explicit(&connection->end, memory_order_relaxed);
+}
+
+static inline void connection_set_end(struct connection *connection, enum call_end end)
+{
+    atomic_store_explicit(&connection->end, (uint32_t)end, memory_order_relaxed);
 }
 
 static inline bool connection_has(const struct connection *connection, enum connection_flag flag)

@@ -11,13 +11,14 @@
 /* In one place with the others that each request runs through. */
 #define HOT __attribute__((hot))
 
-/* A plain connection has these flags, perhaps those that do not matter here, and between two calls ANSWERED. */
+/* A plain connection has these flags, and perhaps those that do not matter here. */
 #define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
 #define OF_NO_MATTER ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN)
 
-static bool has_flags(const struct connection *connection, uint32_t wanted)
+static bool is_plain(const struct connection *connection, enum call_end end)
 {
-    return (atomic_load_explicit(&connection->flags, memory_order_relaxed) & ~OF_NO_MATTER) == wanted;
+    return (atomic_load_explicit(&connection->flags, memory_order_relaxed) & ~OF_NO_MATTER) == PLAIN &&
+           connection_end(connection) == end && !tls_is_at_work();
 }
 
 /*
@@ -29,41 +30,34 @@ static uint64_t time_ns(const struct target *target)
     return target->response_timeout_ns || target->breaker.slow_call_ns ? clock_real_ns() : clock_coarse_ns();
 }
 
-static struct quiet_call call_of(const struct connection *connection, const struct target *target)
-{
-    return (struct quiet_call){
-        .target = target,
-        .circuit = connection->circuit,
-        .record = connection->call,
-        .address_key = connection->address_key,
-    };
-}
-
+/*
+ * In both functions the one whose step on the record was taken sets `end`, by a plain store: nobody begins the next
+ * call before it says that the last one is over.
+ */
 HOT bool quiet_begins(descriptor entry)
 {
     struct connection *connection = life_of(entry);
-    if (!connection || !has_flags(connection, PLAIN | (uint32_t)CONNECTION_ANSWERED) || tls_is_at_work())
+    if (!connection || !is_plain(connection, END_ANSWERED))
         return false;
     reload_look();
     const struct target *target = connection_target(connection);
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
     uint64_t now_ns = time_ns(target);
-    const struct quiet_call call = call_of(connection, target);
-    if (!guard_begin_quietly(&connection->station->guard, &call, clock_circuit_at(now_ns)))
+    if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns)))
         return false;
     if (!http_is_fresh(&connection->http))
         connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    connection_unmark(connection, CONNECTION_ANSWERED);
+    connection_set_end(connection, END_OPEN);
     return true;
 }
 
 HOT bool quiet_answers(descriptor entry, int fd, const struct received *received)
 {
     struct connection *connection = descriptor_get(fd) == entry ? life_of(entry) : NULL;
-    if (!connection || !has_flags(connection, PLAIN) || tls_is_at_work() || (received->flags & MSG_ERRQUEUE))
+    if (!connection || !is_plain(connection, END_OPEN) || (received->flags & MSG_ERRQUEUE))
         return false;
     const struct target *target = connection_target(connection);
     const struct iovec *first = received->flags & MSG_TRUNC ? NULL : received->vector;
@@ -71,10 +65,9 @@ HOT bool quiet_answers(descriptor entry, int fd, const struct received *received
         return false;
     uint64_t now_ns = time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-    const struct quiet_call call = call_of(connection, target);
-    if (!guard_settle_quietly(&connection->station->guard, &call, now_ns > since_ns ? now_ns - since_ns : 0,
+    if (!guard_settle_quietly(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
                               clock_circuit_at(now_ns)))
         return false;
-    connection_mark(connection, CONNECTION_ANSWERED);
+    connection_set_end(connection, END_ANSWERED);
     return true;
 }

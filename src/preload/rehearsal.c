@@ -82,7 +82,7 @@ enum passage rehearsal_begin(struct connection *connection, int fd, const struct
         return PASSAGE_GUARDED;
     atomic_store_explicit(&connection->fault, fault->kind | fault->status << FAULT_STATUS_SHIFT, memory_order_relaxed);
     connection_mark(connection, CONNECTION_FAULTY);
-    rehearsal_mark(&connection->station->segment, attempt->circuit, connection->call, attempt->shard);
+    rehearsal_mark(&connection->station->segment, attempt->circuit, connection->place.call, attempt->shard);
     return PASSAGE_DIVERTED;
 }
 

@@ -69,16 +69,19 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
  * The short ways of guard_begin and guard_settle for what a busy client does most: a request on a connection that has
  * answered before, and the first byte of its answer, if that is no failure by itself (no HTTP, or a status that says
  * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
- * long way is to be gone. `now_ns` may lie a few milliseconds back.
+ * long way is to be gone. `now_ns` may lie a few milliseconds back. The places in the segment are looked up once for a
+ * connection, while the guard has its holder; guard_quiet_place is false if there are none.
  */
-struct quiet_call {
-    const struct target *target;
-    uint32_t circuit;
-    uint32_t record; /* the call's; it chooses the shard of the counters too */
-    uint64_t address_key;
+struct quiet_place {
+    struct circuit_entry *entry;
+    struct call *record;
+    uint32_t holder, circuit, call;
 };
-bool guard_begin_quietly(struct guard *guard, const struct quiet_call *call, uint64_t now_ns);
-bool guard_settle_quietly(struct guard *guard, const struct quiet_call *call, uint64_t waited_ns, uint64_t now_ns);
+bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place);
+bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
+                         uint64_t now_ns);
+bool guard_settle_quietly(const struct quiet_place *place, const struct target *target, uint64_t waited_ns,
+                          uint64_t now_ns);
 
 /* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);

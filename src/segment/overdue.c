@@ -34,7 +34,7 @@ static uint64_t earlier_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void note_due(struct circuit_entry *entry, uint64_t due_ns)
+void overdue_note_at(struct circuit_entry *entry, uint64_t due_ns)
 {
     uint64_t known = atomic_load_explicit(&entry->next_due_ns, memory_order_seq_cst);
 
@@ -51,14 +51,12 @@ void overdue_note(struct segment *segment, uint32_t circuit, uint64_t due_ns)
     struct circuit_entry *entry = circuits_entry(segment, circuit);
 
     if (entry != NULL && due_ns != DUE_NEVER)
-        note_due(entry, due_ns);
+        overdue_note_at(entry, due_ns);
 }
 
-bool overdue_is_possible(const struct segment *segment, uint32_t circuit, uint64_t now_ns)
+bool overdue_is_possible(const struct circuit_entry *entry, uint64_t now_ns)
 {
-    const struct circuit_entry *entry = circuits_entry(segment, circuit);
-
-    return entry == NULL || now_ns >= atomic_load_explicit(&entry->next_due_ns, memory_order_relaxed);
+    return now_ns >= atomic_load_explicit(&entry->next_due_ns, memory_order_relaxed);
 }
 
 /* One admission's look at the table. */
@@ -174,7 +172,7 @@ void overdue_charge(struct guard *guard, const struct target *target, unsigned i
     next &= ~SCANNING;
     if (!atomic_compare_exchange_strong_explicit(&entry->next_due_ns, &mark, next, memory_order_seq_cst,
                                                  memory_order_relaxed))
-        note_due(entry, next);
+        overdue_note_at(entry, next);
 }
 
 bool overdue_sweep(struct guard *guard, const struct target *target, unsigned int shard, uint64_t now_ns)

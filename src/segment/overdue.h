@@ -12,11 +12,14 @@
 
 #include "segment/guard.h"
 
+struct circuit_entry;
+
 /* A call of the circuit that stands in the table is overdue from `due_ns` on; DUE_NEVER: nothing is noted. */
 void overdue_note(struct segment *segment, uint32_t circuit, uint64_t due_ns);
+void overdue_note_at(struct circuit_entry *entry, uint64_t due_ns);
 
 /* Whether a call of the circuit may be overdue by now, for all that is noted. One load. */
-bool overdue_is_possible(const struct segment *segment, uint32_t circuit, uint64_t now_ns);
+bool overdue_is_possible(const struct circuit_entry *entry, uint64_t now_ns);
 
 /* Charges what is overdue on a circuit. One load and a comparison when nothing can be. */
 void overdue_charge(struct guard *guard, const struct target *target, unsigned int shard, uint32_t circuit,

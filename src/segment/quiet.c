@@ -14,30 +14,38 @@
 #include "segment/overdue.h"
 #include "segment/record.h"
 
-/* Whether a closed circuit's calls pass, and count by the target's own settings. */
-static bool is_usual(const struct guard *guard, const struct target *target, uint32_t circuit)
+bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place)
 {
-    return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
-           force_get(guard->segment, circuit) == FORCED_NONE;
+    *place = (struct quiet_place){
+        .entry = circuits_entry(guard->segment, circuit),
+        .record = record_at(guard->segment, call),
+        .holder = guard->holder,
+        .circuit = circuit,
+        .call = call,
+    };
+    return place->entry != NULL && place->record != NULL;
 }
 
-/* This process's record, if it and its last ticket are this circuit's present one's, and no probe's; else NULL. */
-static inline __attribute__((always_inline)) struct call *record_of(const struct guard *guard, const struct quiet_call *call, struct circuit *circuit,
-                              uint64_t *generation, uint64_t *state)
+/* Whether a closed circuit's calls pass, and count by the target's own settings. */
+static bool is_usual(const struct quiet_place *place, const struct target *target)
 {
-    struct call *record = record_at(guard->segment, call->record);
+    return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
+           atomic_load_explicit(&place->entry->forced, memory_order_relaxed) == FORCED_NONE;
+}
 
-    if (circuit == NULL || record == NULL || !is_usual(guard, call->target, call->circuit) ||
-        !circuit_is_quiet(circuit, generation) ||
-        atomic_load_explicit(&record->owner, memory_order_acquire) != guard->holder)
-        return NULL;
+/* Whether the record is still this process's, and its last ticket that of the present circuit and of no probe. */
+static inline bool is_quiet(const struct quiet_place *place, uint64_t *generation, uint64_t *state)
+{
+    const struct call *record = place->record;
+
+    if (!circuit_is_quiet(&place->entry->circuit, generation) ||
+        atomic_load_explicit(&record->owner, memory_order_acquire) != place->holder)
+        return false;
     /* Acquire: with the state come the fields. */
     *state = atomic_load_explicit(&record->state, memory_order_acquire);
-    if (atomic_load_explicit(&record->generation, memory_order_relaxed) != *generation ||
-        atomic_load_explicit(&record->token, memory_order_relaxed) != 0 ||
-        atomic_load_explicit(&record->circuit, memory_order_relaxed) != call->circuit)
-        return NULL;
-    return record;
+    return atomic_load_explicit(&record->generation, memory_order_relaxed) == *generation &&
+           atomic_load_explicit(&record->token, memory_order_relaxed) == 0 &&
+           atomic_load_explicit(&record->circuit, memory_order_relaxed) == place->circuit;
 }
 
 /* Neither in flight nor reserved; and a number that is not the last one before 0. */
@@ -47,40 +55,41 @@ static bool can_be_followed(uint64_t state)
            state_number(state) != UINT32_MAX;
 }
 
-bool guard_begin_quietly(struct guard *guard, const struct quiet_call *call, uint64_t now_ns)
+bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
+                         uint64_t now_ns)
 {
-    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
-    uint64_t due_ns = calls_due_after(now_ns, call->target->response_timeout_ns), generation, state;
-    struct call *record = record_of(guard, call, circuit, &generation, &state);
+    struct circuit *circuit = &place->entry->circuit;
+    uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns), generation, state;
 
-    if (record == NULL || !can_be_followed(state) || overdue_is_possible(guard->segment, call->circuit, now_ns) ||
-        !circuit_address_is(circuit, record_address(record), call->address_key))
+    if (!is_usual(place, target) || !is_quiet(place, &generation, &state) || !can_be_followed(state) ||
+        overdue_is_possible(place->entry, now_ns) ||
+        !circuit_address_is(circuit, record_address(place->record), address_key))
         return false;
-    counters_add(&circuit->counters, call->record, COUNT_ADMITTED);
-    record_set_times(record, now_ns, due_ns);
-    if (!record_replace(record, state, state_pack(state_number(state) + 1, PHASE_REQUESTED, CALL_UNSETTLED))) {
+    counters_add(&circuit->counters, place->call, COUNT_ADMITTED);
+    record_set_times(place->record, now_ns, due_ns);
+    if (!record_replace(place->record, state, state_pack(state_number(state) + 1, PHASE_REQUESTED, CALL_UNSETTLED))) {
         /* Another thread of this process has begun the call, or is about to: what then follows, guard_begin knows. */
-        counters_take_back(&circuit->counters, call->record, COUNT_ADMITTED);
+        counters_take_back(&circuit->counters, place->call, COUNT_ADMITTED);
         return false;
     }
     if (due_ns != DUE_NEVER)
-        overdue_note(guard->segment, call->circuit, due_ns);
+        overdue_note_at(place->entry, due_ns);
     return true;
 }
 
-bool guard_settle_quietly(struct guard *guard, const struct quiet_call *call, uint64_t waited_ns, uint64_t now_ns)
+bool guard_settle_quietly(const struct quiet_place *place, const struct target *target, uint64_t waited_ns,
+                          uint64_t now_ns)
 {
-    const struct settings *settings = &call->target->breaker;
-    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+    const struct settings *settings = &target->breaker;
+    struct circuit *circuit = &place->entry->circuit;
     uint64_t generation, state;
-    struct call *record = record_of(guard, call, circuit, &generation, &state);
 
-    if (record == NULL || call->target->all_recorded ||
-        (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) ||
+    if (!is_usual(place, target) || target->all_recorded ||
+        (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) || !is_quiet(place, &generation, &state) ||
         state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
-        !record_replace(record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
+        !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;
-    circuit_address_answered(circuit, record_address(record));
-    circuit_count_success(circuit, settings, call->record, generation, now_ns);
+    circuit_address_answered(circuit, record_address(place->record));
+    circuit_count_success(circuit, settings, place->call, generation, now_ns);
     return true;
 }

@@ -14,24 +14,20 @@
 #include "segment/force.h"
 #include "segment/layout.h"
 
-static struct quiet_call quiet(struct guard_bench *bench, uint32_t call)
-{
-    return (struct quiet_call){
-        .target = &bench->target, .circuit = bench->circuit, .record = call, .address_key = ADDRESS_A};
-}
-
 static bool begin_quietly(struct guard_bench *bench, uint32_t call)
 {
-    const struct quiet_call which = quiet(bench, call);
+    struct quiet_place place;
 
-    return guard_begin_quietly(&bench->guard, &which, bench->now_ns);
+    return guard_quiet_place(&bench->guard, bench->circuit, call, &place) &&
+           guard_begin_quietly(&place, &bench->target, ADDRESS_A, bench->now_ns);
 }
 
 static bool settle_quietly(struct guard_bench *bench, uint32_t call, uint64_t waited_ns)
 {
-    const struct quiet_call which = quiet(bench, call);
+    struct quiet_place place;
 
-    return guard_settle_quietly(&bench->guard, &which, waited_ns, bench->now_ns);
+    return guard_quiet_place(&bench->guard, bench->circuit, call, &place) &&
+           guard_settle_quietly(&place, &bench->target, waited_ns, bench->now_ns);
 }
 
 static enum admission begin(struct guard_bench *bench, uint32_t call)
