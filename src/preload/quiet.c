@@ -15,7 +15,7 @@
 #define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
 #define OF_NO_MATTER ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN)
 
-static bool is_plain(const struct connection *connection, enum call_end end)
+static inline bool is_plain(const struct connection *connection, enum call_end end)
 {
     return (atomic_load_explicit(&connection->flags, memory_order_relaxed) & ~OF_NO_MATTER) == PLAIN &&
            connection_end(connection) == end && !tls_is_at_work();
@@ -39,11 +39,13 @@ HOT bool quiet_begins(descriptor entry)
     struct connection *connection = life_of(entry);
     if (!connection || !is_plain(connection, END_ANSWERED))
         return false;
-    reload_look();
     const struct target *target = connection_target(connection);
+    uint64_t now_ns = time_ns(target);
+    /* An edited policy is looked for once in a tick of the clock. */
+    if (now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed))
+        reload_look();
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
-    uint64_t now_ns = time_ns(target);
     if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns)))
         return false;
     if (!http_is_fresh(&connection->http))
