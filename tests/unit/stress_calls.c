@@ -32,7 +32,7 @@ struct arena {
     _Atomic uint64_t now_ns;
     _Atomic bool over;
     _Atomic uint32_t violations;
-    _Atomic uint64_t probes, refusals, passes;
+    _Atomic uint64_t probes, refusals, passes, quiet;
     struct {
         _Atomic uint32_t holder; /* who holds a probe; 0: nobody */
     } probing[PROCESSES][THREADS];
@@ -75,19 +75,71 @@ static void check_permit(struct worker *worker)
     atomic_store(&arena->probing[worker->process][worker->thread].holder, guard->holder);
 }
 
-static void end_call(struct worker *worker, uint32_t call, bool good)
+static void note_probe(struct worker *worker)
+{
+    atomic_fetch_add(&arena->probes, 1);
+    if (worker->leases_last)
+        check_permit(worker);
+}
+
+/* Before it is settled, for then the next one may hold the permit. */
+static void end_probe(struct worker *worker)
+{
+    if (worker->leases_last)
+        atomic_store(&arena->probing[worker->process][worker->thread].holder, 0);
+}
+
+static struct observation draw_end(struct worker *worker, bool good)
+{
+    static const enum seen ends[] = {SEEN_ERROR, SEEN_END, SEEN_GAVE_UP, SEEN_WAIT_ENDED};
+
+    return (struct observation){.seen = good ? SEEN_BYTES : ends[draw(worker, 4)],
+                                .error = ECONNREFUSED,
+                                .waited_ns = draw(worker, 2) * NS_PER_S};
+}
+
+/* Further requests on a connection that has answered, by the short way where that is open. */
+static void go_on(struct worker *worker, const struct attempt *attempt, uint32_t call)
+{
+    struct guard_bench *bench = worker->bench;
+    struct quiet_place place;
+    bool good = guard_quiet_place(&bench->guard, bench->circuit, call, &place);
+
+    for (uint32_t turns = draw(worker, 6); good && turns > 0; turns--) {
+        uint64_t now_ns = atomic_load(&arena->now_ns);
+        enum admission admission = ADMIT_PASS;
+
+        if (guard_begin_quietly(&place, &bench->target, attempt->address_key, now_ns))
+            atomic_fetch_add(&arena->quiet, 1);
+        else
+            admission = guard_begin(&bench->guard, attempt, call, now_ns);
+        if (admission_refuses(admission)) {
+            atomic_fetch_add(&arena->refusals, 1);
+            return;
+        }
+        atomic_fetch_add(&arena->passes, 1);
+        if (admission == ADMIT_PROBE)
+            note_probe(worker);
+        good = draw(worker, 4) != 0;
+        struct observation end = draw_end(worker, good);
+        end_probe(worker);
+        if (!good || !guard_settle_quietly(&place, &bench->target, end.waited_ns, now_ns))
+            guard_settle(&bench->guard, call, &bench->target, worker->thread, &end, now_ns);
+    }
+}
+
+static void end_call(struct worker *worker, const struct attempt *attempt, uint32_t call, bool good)
 {
     struct guard_bench *bench = worker->bench;
     struct guard *guard = &bench->guard;
     uint64_t now_ns = atomic_load(&arena->now_ns);
-    static const enum seen ends[] = {SEEN_ERROR, SEEN_END, SEEN_GAVE_UP, SEEN_WAIT_ENDED};
-    struct observation observation = {.seen = good ? SEEN_BYTES : ends[draw(worker, 4)],
-                                      .error = ECONNREFUSED,
-                                      .waited_ns = draw(worker, 2) * NS_PER_S};
+    struct observation observation = draw_end(worker, good);
 
     guard_settle(guard, call, &bench->target, worker->thread, &observation, now_ns);
     if (draw(worker, 8) == 0)
         guard_settle(guard, call, &bench->target, worker->thread, &observation, now_ns);
+    if (good && attempt != NULL)
+        go_on(worker, attempt, call);
     guard_forget(guard, call, &bench->target, worker->thread, now_ns);
 }
 
@@ -111,11 +163,8 @@ static void one_step(struct worker *worker)
         return;
     }
     atomic_fetch_add(&arena->passes, 1);
-    if (admission == ADMIT_PROBE) {
-        atomic_fetch_add(&arena->probes, 1);
-        if (worker->leases_last)
-            check_permit(worker);
-    }
+    if (admission == ADMIT_PROBE)
+        note_probe(worker);
     if (draw(worker, 2) == 0)
         guard_connected(guard, call, &bench->target, now_ns);
     if (draw(worker, 2) == 0)
@@ -124,11 +173,10 @@ static void one_step(struct worker *worker)
         worker->held[worker->held_count++] = call;
         return;
     }
-    if (worker->leases_last)
-        atomic_store(&arena->probing[worker->process][worker->thread].holder, 0);
-    end_call(worker, call, draw(worker, 3) != 0);
+    end_probe(worker);
+    end_call(worker, &attempt, call, draw(worker, 3) != 0);
     if (worker->held_count > 0 && draw(worker, 3) == 0)
-        end_call(worker, worker->held[--worker->held_count], draw(worker, 2) != 0);
+        end_call(worker, NULL, worker->held[--worker->held_count], draw(worker, 2) != 0);
 }
 
 static void *work(void *context)
@@ -138,7 +186,7 @@ static void *work(void *context)
     while (!atomic_load(&arena->over))
         one_step(worker);
     while (worker->held_count > 0)
-        end_call(worker, worker->held[--worker->held_count], true);
+        end_call(worker, NULL, worker->held[--worker->held_count], true);
     return NULL;
 }
 
@@ -222,16 +270,17 @@ static void settle_accounts(struct guard_bench *bench, unsigned int most_missing
     overdue_sweep(&bench->guard, &bench->target, 0, bench->now_ns);
     for (unsigned int call = 0; call < SEGMENT_CALLS; call++)
         assert_int_equal(atomic_load(&bench->segment.map->calls[call].owner), 0);
-    print_message("%llu passed, %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
-                  (unsigned long long)arena->passes, (unsigned long long)arena->probes,
-                  (unsigned long long)arena->refusals, (unsigned long long)bench_sum(bench, COUNT_OVERDUE),
+    print_message("%llu passed (%llu quietly), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
+                  (unsigned long long)arena->passes, (unsigned long long)arena->quiet,
+                  (unsigned long long)arena->probes, (unsigned long long)arena->refusals,
+                  (unsigned long long)bench_sum(bench, COUNT_OVERDUE),
                   (unsigned long long)bench_sum(bench, COUNT_LATE), (unsigned long long)bench_sum(bench, COUNT_OPENED));
 
     uint64_t missing = bench_sum(bench, COUNT_ADMITTED) - bench_late_or_counted(bench);
     assert_in_range(missing, 0, most_missing);
     assert_int_equal(atomic_load(&arena->violations), 0);
     assert_true(atomic_load(&arena->probes) > 0 && atomic_load(&arena->refusals) > 0 &&
-                atomic_load(&arena->passes) > 100);
+                atomic_load(&arena->passes) > 100 && atomic_load(&arena->quiet) > 10);
     munmap(arena, sizeof *arena);
     /* For the bench's own check. */
     circuit_reset(circuits_at(&bench->segment, bench->circuit));
