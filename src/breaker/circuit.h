@@ -18,6 +18,7 @@
 #ifndef SOCKFUSE_BREAKER_CIRCUIT_H
 #define SOCKFUSE_BREAKER_CIRCUIT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -215,7 +216,12 @@ bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key
  * Notes that the address answered. Writes only at the first answer that has a neighbour, and when a neighbour failed
  * since the last one; a destination with one address never writes.
  */
-void circuit_address_answered(struct circuit *circuit, int address) __attribute__((hot));
+void circuit_address_answered(struct circuit *circuit, int address);
+/* Whether the destination has more than one address, so that there may be something to note. */
+static inline bool circuit_has_neighbours(const struct circuit *circuit)
+{
+    return atomic_load_explicit(&circuit->addresses[1].key, memory_order_relaxed) != 0; /* they fill up in order */
+}
 /*
  * Whether another address answered since this one last failed; asked BEFORE circuit_address_failed notes this
  * failure.

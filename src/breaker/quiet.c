@@ -32,6 +32,6 @@ void circuit_count_success(struct circuit *circuit, const struct settings *setti
                            uint64_t generation, uint64_t now_ns)
 {
     if (window_is_used(settings))
-        window_add(circuit, settings, shard, generation, WINDOW_SUCCEEDED, now_ns);
+        window_add_success(circuit, settings, shard, generation, now_ns);
     counters_add(&circuit->counters, shard, COUNT_SUCCEEDED);
 }

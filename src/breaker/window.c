@@ -342,6 +342,24 @@ void window_add(struct circuit *circuit, const struct settings *settings, unsign
         bucket_add(circuit->window.buckets[shard % COUNTER_SHARDS][class], tick_at(&epoch, now_ns));
 }
 
+void window_add_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
+                        uint64_t generation, uint64_t now_ns)
+{
+    struct epoch epoch;
+
+    if (!is_of_calls(settings) && epoch_read(load(&circuit->window.epoch), generation, &epoch) &&
+        epoch.shift >= shift_of(settings->window)) {
+        uint32_t tick = tick_at(&epoch, now_ns);
+        _Atomic uint64_t *word =
+            &circuit->window.buckets[shard % COUNTER_SHARDS][WINDOW_SUCCEEDED][tick % WINDOW_BUCKETS];
+        uint64_t raw = load(word);
+
+        if (__builtin_expect(upper(raw) == tick && lower(raw) != UINT32_MAX && swap(word, raw, raw + 1), 1))
+            return;
+    }
+    window_add(circuit, settings, shard, generation, WINDOW_SUCCEEDED, now_ns);
+}
+
 struct window_counts window_sum(const struct circuit *circuit, const struct settings *settings, uint64_t generation,
                                 uint64_t now_ns)
 {

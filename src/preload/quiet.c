@@ -27,7 +27,8 @@ static inline bool is_plain(const struct connection *connection, enum call_end e
  */
 static uint64_t time_ns(const struct target *target)
 {
-    return target->response_timeout_ns || target->breaker.slow_call_ns ? clock_real_ns() : clock_coarse_ns();
+    bool is_measured = (target->response_timeout_ns | target->breaker.slow_call_ns) != 0;
+    return __builtin_expect(is_measured, 0) ? clock_real_ns() : clock_coarse_ns();
 }
 
 /*
@@ -42,13 +43,13 @@ HOT bool quiet_begins(descriptor entry)
     const struct target *target = connection_target(connection);
     uint64_t now_ns = time_ns(target);
     /* An edited policy is looked for once in a tick of the clock. */
-    if (now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed))
+    if (__builtin_expect(now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed), 0))
         reload_look();
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
     if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns)))
         return false;
-    if (!http_is_fresh(&connection->http))
+    if (__builtin_expect(!http_is_fresh(&connection->http), 0))
         connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
@@ -56,14 +57,13 @@ HOT bool quiet_begins(descriptor entry)
     return true;
 }
 
-HOT bool quiet_answers(descriptor entry, int fd, const struct received *received)
+HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int flags)
 {
-    struct connection *connection = descriptor_get(fd) == entry ? life_of(entry) : NULL;
-    if (!connection || !is_plain(connection, END_OPEN) || (received->flags & MSG_ERRQUEUE))
+    struct connection *connection = life_of(entry);
+    if (!connection || !is_plain(connection, END_OPEN) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
         return false;
     const struct target *target = connection_target(connection);
-    const struct iovec *first = received->flags & MSG_TRUNC ? NULL : received->vector;
-    if (target->http_read && (!first || first->iov_len == 0 || http_may_begin(first->iov_base)))
+    if (target->http_read && (!first || count == 0 || http_may_begin(first)))
         return false;
     uint64_t now_ns = time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);

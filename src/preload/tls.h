@@ -42,7 +42,7 @@ descriptor tls_leave(const struct tls_thread *outer, int *fd);
 /* Whether this thread is inside a TLS library. One load of a line that is at hand, where the program has none. */
 static inline bool tls_is_at_work(void)
 {
-    return atomic_load_explicit(&guest.meets_tls, memory_order_relaxed) && tls_thread.session;
+    return __builtin_expect(atomic_load_explicit(&guest.meets_tls, memory_order_relaxed), 0) && tls_thread.session;
 }
 
 /* For wrappers of sends and receives: a guarded connection is used. What for? */

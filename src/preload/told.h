@@ -81,8 +81,6 @@ static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t c
 
 static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)
 {
-    if (LIKELY(result > 0 && quiet_answers(entry, fd, received)))
-        return result;
     int error = errno;
     connection_received(entry, fd, result, result < 0 ? error : 0, received);
     errno = error;
@@ -92,6 +90,8 @@ static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, co
 static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count,
                                           int flags)
 {
+    if (LIKELY(result > 0 && quiet_answers(entry, bytes, count, flags)))
+        return result;
     struct iovec vector = {bytes, count};
     return told_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
 }
@@ -150,6 +150,8 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
 static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector,
                                            size_t count, int flags)
 {
+    if (LIKELY(result > 0 && count > 0 && quiet_answers(entry, vector->iov_base, vector->iov_len, flags)))
+        return result;
     struct received received = {vector, count, result == 0 ? vector_bytes(vector, count) : 1, flags};
     return told_received(entry, fd, result, &received);
 }

@@ -47,7 +47,7 @@ uint64_t clock_wall_ns(void);
  */
 static inline uint64_t clock_circuit_at(uint64_t real_ns)
 {
-    return clock_is_replaced() ? clock_circuit_ns() : real_ns;
+    return __builtin_expect(clock_is_replaced(), 0) ? clock_circuit_ns() : real_ns;
 }
 
 #endif

@@ -72,7 +72,7 @@ bool guard_begin_quietly(const struct quiet_place *place, const struct target *t
         counters_take_back(&circuit->counters, place->call, COUNT_ADMITTED);
         return false;
     }
-    if (due_ns != DUE_NEVER)
+    if (__builtin_expect(due_ns != DUE_NEVER, 0))
         overdue_note_at(place->entry, due_ns);
     return true;
 }
@@ -89,7 +89,8 @@ bool guard_settle_quietly(const struct quiet_place *place, const struct target *
         state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
         !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;
-    circuit_address_answered(circuit, record_address(place->record));
+    if (__builtin_expect(circuit_has_neighbours(circuit), 0))
+        circuit_address_answered(circuit, record_address(place->record));
     circuit_count_success(circuit, settings, place->call, generation, now_ns);
     return true;
 }
