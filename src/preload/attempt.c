@@ -98,7 +98,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     if (destination->endpoint.family == ENDPOINT_UNIX)
         connection_mark(connection, CONNECTION_UNIX);
-    ticket->entry = descriptor_of_connection(number, atomic_load_explicit(&connection->serial, memory_order_relaxed));
+    ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     bool entered = descriptor_set(fd, ticket->entry, &former);
     if (entered && !lineage_is_borrowed()) {

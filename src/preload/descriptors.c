@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+struct descriptor_chunk descriptor_first;
 _Atomic(struct descriptor_chunk *) descriptor_chunks[DESCRIPTORS_MAX >> CHUNK_BITS];
 
 /* The highest chunk that was ever mapped: walks end there. */
@@ -36,7 +37,7 @@ bool descriptor_set(int fd, descriptor entry, descriptor *former)
     if ((unsigned int)fd >= DESCRIPTORS_MAX)
         return false;
     uint32_t number = (unsigned int)fd >> CHUNK_BITS;
-    struct descriptor_chunk *chunk = atomic_load_explicit(&descriptor_chunks[number], memory_order_acquire);
+    struct descriptor_chunk *chunk = descriptor_chunk(number);
     if (!chunk) {
         if (entry == 0)
             return true; /* nothing to forget */
@@ -65,7 +66,7 @@ int descriptor_next(int fd, int last)
     if ((int64_t)last < end)
         end = (int64_t)last + 1;
     while (at < end) {
-        if (!atomic_load_explicit(&descriptor_chunks[at >> CHUNK_BITS], memory_order_acquire)) {
+        if (!descriptor_chunk((uint32_t)(at >> CHUNK_BITS))) {
             at = ((at >> CHUNK_BITS) + 1) << CHUNK_BITS;
             continue;
         }

@@ -29,15 +29,24 @@ typedef uint64_t descriptor;
 struct descriptor_chunk {
     _Atomic uint64_t at[CHUNK_SIZE];
 };
-/* A root: 8 MiB of untouched zero pages, of which the kernel gives only those that are used. */
+/*
+ * Roots. The first chunk is at hand, for nearly all descriptors are in it; the others: 8 MiB of untouched zero pages,
+ * of which the kernel gives only those that are used.
+ */
+extern struct descriptor_chunk descriptor_first;
 extern _Atomic(struct descriptor_chunk *) descriptor_chunks[DESCRIPTORS_MAX >> CHUNK_BITS];
+
+/* NULL: not mapped. */
+static inline struct descriptor_chunk *descriptor_chunk(uint32_t number)
+{
+    return number == 0 ? &descriptor_first : atomic_load_explicit(&descriptor_chunks[number], memory_order_acquire);
+}
 
 static inline descriptor descriptor_get(int fd)
 {
     if ((unsigned int)fd >= DESCRIPTORS_MAX)
         return 0;
-    struct descriptor_chunk *chunk =
-        atomic_load_explicit(&descriptor_chunks[(unsigned int)fd >> CHUNK_BITS], memory_order_acquire);
+    struct descriptor_chunk *chunk = descriptor_chunk((unsigned int)fd >> CHUNK_BITS);
     /* acquire: a connection's fields were written before its entry was. */
     return chunk ? atomic_load_explicit(&chunk->at[(unsigned int)fd & (CHUNK_SIZE - 1)], memory_order_acquire) : 0;
 }
@@ -51,6 +60,11 @@ static inline uint32_t descriptor_connection(descriptor entry)
 static inline descriptor descriptor_of_connection(uint32_t number, uint32_t serial)
 {
     return (uint64_t)(number + 1) << 32 | (uint64_t)(serial & 0xffffffu) << 8 | DESCRIPTOR_STREAM;
+}
+
+static inline uint32_t descriptor_serial(descriptor entry)
+{
+    return (uint32_t)(entry >> 8) & 0xffffffu;
 }
 
 /* Sets an entry and returns the former one. Maps a chunk if need be (one system call); false if there is no memory. */

@@ -18,10 +18,7 @@ static inline struct connection *life_of_anybody(descriptor entry)
 {
     uint32_t number = descriptor_connection(entry);
     struct connection *connection = number ? pool_at(number - 1) : NULL;
-    if (!connection)
-        return NULL;
-    uint32_t serial = atomic_load_explicit(&connection->serial, memory_order_relaxed);
-    return descriptor_of_connection(number - 1, serial) == entry ? connection : NULL;
+    return connection && atomic_load_explicit(&connection->entry, memory_order_relaxed) == entry ? connection : NULL;
 }
 
 /* The same of this process; NULL also if it is one that an ancestor made. */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+struct connection pool_first[POOL_CHUNK];
 _Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
 
 static _Atomic uint32_t high;
@@ -66,7 +67,8 @@ uint32_t pool_take(void)
     struct connection *connection = pool_at(number);
     if (!connection)
         return CONNECTION_NONE; /* it can't be: list_extend has mapped it */
-    atomic_fetch_add_explicit(&connection->serial, 1, memory_order_relaxed);
+    uint32_t serial = descriptor_serial(atomic_load_explicit(&connection->entry, memory_order_relaxed)) + 1;
+    atomic_store_explicit(&connection->entry, descriptor_of_connection(number, serial), memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
     connection_set_end(connection, END_OPEN);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);

@@ -14,6 +14,7 @@
 
 #include "breaker/http.h"
 #include "policy/policy.h"
+#include "preload/descriptors.h"
 #include "preload/guest.h"
 
 #define CONNECTION_NONE UINT32_MAX
@@ -55,13 +56,14 @@ enum call_end {
 
 struct connection {
     /* What each send and receive looks at: two cache lines. */
-    _Alignas(64) _Atomic uint32_t serial; /* changes whenever the record is taken */
-    _Atomic uint32_t flags;               /* enum connection_flag */
-    _Atomic uint32_t end;                 /* enum call_end */
-    uint32_t epoch;                       /* the process (lineage.h) whose call it is */
+    _Alignas(64) _Atomic descriptor entry; /* of its descriptors: another one whenever the record is taken */
+    _Atomic uint32_t flags;                /* enum connection_flag */
+    _Atomic uint32_t end;                  /* enum call_end */
+    uint32_t epoch;                        /* the process (lineage.h) whose call it is */
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
     struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
+    /* The second line. */
     uint64_t address_key;
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
@@ -93,12 +95,15 @@ bool pool_is_live(const struct connection *connection);
 void pool_give(uint32_t number);
 #define POOL_CHUNK 256u
 #define POOL_CHUNKS 256u
-/* A root: mapped when needed, and never given back. */
+/* Roots: the first chunk is at hand, the others are mapped when needed. */
+extern struct connection pool_first[POOL_CHUNK];
 extern _Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
 
 /* NULL if the number is out of range. */
 static inline struct connection *pool_at(uint32_t number)
 {
+    if (number < POOL_CHUNK)
+        return &pool_first[number];
     if (number >= POOL_CHUNK * POOL_CHUNKS)
         return NULL;
     struct connection *chunk = atomic_load_explicit(&pool_chunks[number / POOL_CHUNK], memory_order_acquire);

@@ -251,7 +251,6 @@ static uint32_t hash_of(const char *text)
 /* Everything between "there is a policy" and "ready". */
 static bool become_ready(struct policy *policy)
 {
-    descriptor former;
     real_resolve();
     if (real_is_another_copy())
         return false;
@@ -261,8 +260,6 @@ static bool become_ready(struct policy *policy)
     guest.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
-    descriptor_set(0, DESCRIPTOR_OTHER, &former); /* maps the first chunk, so that no wrapper has to */
-    descriptor_take(0);
     return attach(policy);
 }
 
