@@ -347,8 +347,8 @@ void window_add_success(struct circuit *circuit, const struct settings *settings
 {
     struct epoch epoch;
 
-    if (!is_of_calls(settings) && epoch_read(load(&circuit->window.epoch), generation, &epoch) &&
-        epoch.shift >= shift_of(settings->window)) {
+    if (__builtin_expect(!is_of_calls(settings) && epoch_read(load(&circuit->window.epoch), generation, &epoch) &&
+                             epoch.shift >= shift_of(settings->window), 1)) {
         uint32_t tick = tick_at(&epoch, now_ns);
         _Atomic uint64_t *word =
             &circuit->window.buckets[shard % COUNTER_SHARDS][WINDOW_SUCCEEDED][tick % WINDOW_BUCKETS];

@@ -39,7 +39,9 @@ extern _Atomic(struct descriptor_chunk *) descriptor_chunks[DESCRIPTORS_MAX >> C
 /* NULL: not mapped. */
 static inline struct descriptor_chunk *descriptor_chunk(uint32_t number)
 {
-    return number == 0 ? &descriptor_first : atomic_load_explicit(&descriptor_chunks[number], memory_order_acquire);
+    if (__builtin_expect(number == 0, 1))
+        return &descriptor_first;
+    return atomic_load_explicit(&descriptor_chunks[number], memory_order_acquire);
 }
 
 static inline descriptor descriptor_get(int fd)

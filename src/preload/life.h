@@ -18,14 +18,16 @@ static inline struct connection *life_of_anybody(descriptor entry)
 {
     uint32_t number = descriptor_connection(entry);
     struct connection *connection = number ? pool_at(number - 1) : NULL;
-    return connection && atomic_load_explicit(&connection->entry, memory_order_relaxed) == entry ? connection : NULL;
+    if (__builtin_expect(!connection || atomic_load_explicit(&connection->entry, memory_order_relaxed) != entry, 0))
+        return NULL;
+    return connection;
 }
 
 /* The same of this process; NULL also if it is one that an ancestor made. */
 static inline struct connection *life_of(descriptor entry)
 {
     struct connection *connection = life_of_anybody(entry);
-    return connection && connection->epoch == lineage_epoch() ? connection : NULL;
+    return __builtin_expect(connection && connection->epoch == lineage_epoch(), 1) ? connection : NULL;
 }
 
 /* Which shard of the counters this thread uses. No system call (vDSO or rseq). */

@@ -102,7 +102,7 @@ extern _Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
 /* NULL if the number is out of range. */
 static inline struct connection *pool_at(uint32_t number)
 {
-    if (number < POOL_CHUNK)
+    if (__builtin_expect(number < POOL_CHUNK, 1))
         return &pool_first[number];
     if (number >= POOL_CHUNK * POOL_CHUNKS)
         return NULL;
