@@ -65,6 +65,10 @@ HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int fl
     const struct target *target = connection_target(connection);
     if (target->http_read && (!first || count == 0 || http_may_begin(first)))
         return false;
+    /* The program spoke again while it waited: how long the answer took is the long way's to judge. */
+    if (__builtin_expect(target->breaker.slow_call_ns != 0, 0) &&
+        atomic_load_explicit(&connection->waited_before_ns, memory_order_relaxed) != 0)
+        return false;
     uint64_t now_ns = time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     if (!guard_settle_quietly(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
