@@ -90,7 +90,9 @@ static void follow_policy(struct connection *connection)
     const struct target *former = connection_target(connection);
     const struct target *target = policy_target_named(policy, former->name);
     bool guards = target && target->mode != MODE_OFF && target->scope == former->scope;
-    if (!guards)
+    if (guards)
+        connection_unmark(connection, CONNECTION_RELEASED);
+    else
         connection_mark(connection, CONNECTION_RELEASED);
     life_follow(connection, policy, guards ? target : former);
 }
