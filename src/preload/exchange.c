@@ -134,6 +134,8 @@ static int begin_call(struct connection *connection, int fd)
         connection_set_end(connection, end);
         return refuse_request(connection, fd);
     }
+    if (connection_has(connection, CONNECTION_PASSED))
+        connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);

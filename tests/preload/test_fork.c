@@ -110,36 +110,59 @@ static void connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_
     }
 }
 
+static void pass_on(int fd, bool by_syscall)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr aligned;
+    } control;
+    memset(&control, 0, sizeof control);
+    struct iovec vector = {"x", 1};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(part), &fd, sizeof(int));
+    assert_int_equal(by_syscall ? syscall(SYS_sendmsg, ends[0], &message, 0) : sendmsg(ends[0], &message, 0), 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void connection_that_was_passed_on_is_not_given_up_by_the_close(void **state)
 {
     struct line line;
-    int ends[2];
     (void)state;
     for (int by_syscall = 0; by_syscall < 2; by_syscall++) {
         line_open(&line, "127.0.0.1");
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        union {
-            char bytes[CMSG_SPACE(sizeof(int))];
-            struct cmsghdr aligned;
-        } control;
-        memset(&control, 0, sizeof control);
-        struct iovec vector = {"x", 1};
-        struct msghdr message = {
-            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(part), &line.fd, sizeof(int));
-        assert_int_equal(by_syscall ? syscall(SYS_sendmsg, ends[0], &message, 0) : sendmsg(ends[0], &message, 0), 1);
+        pass_on(line.fd, by_syscall);
         wait_long();
         close(line.fd);
         expect(&line.server, "1 neutral:unknown");
-        close(ends[0]);
-        close(ends[1]);
         bare.close(line.peer);
         server_stop(&line.server);
     }
+}
+
+static void kept_connection_that_was_passed_on_is_given_up_where_it_was_asked_again(void **state)
+{
+    struct line line;
+    char byte;
+    (void)state;
+    line_open(&line, "127.0.0.1");
+    assert_int_equal(send(line.fd, "a", 1, 0), 1);
+    assert_int_equal(bare.send(line.peer, "+", 1, 0), 1);
+    assert_int_equal(recv(line.fd, &byte, 1, 0), 1);
+    pass_on(line.fd, false);
+    assert_int_equal(send(line.fd, "b", 1, 0), 1);
+    wait_long();
+    close(line.fd);
+    expect(&line.server, "1 succeeded, 1 failed:response-timeout");
+    bare.close(line.peer);
+    server_stop(&line.server);
 }
 
 static void shut_in_child(void *context)
@@ -522,6 +545,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_close),
         cmocka_unit_test(connection_that_was_passed_on_is_not_given_up_by_the_close),
+        cmocka_unit_test(kept_connection_that_was_passed_on_is_given_up_where_it_was_asked_again),
         cmocka_unit_test(send_after_a_childs_shutdown_is_no_reset_by_the_peer),
         cmocka_unit_test(close_in_a_forked_child_settles_nothing_of_the_parent),
         cmocka_unit_test(answer_read_by_the_child_is_found_when_the_parent_closes),
