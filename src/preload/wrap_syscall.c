@@ -155,7 +155,7 @@ static long receive_messages(const struct call *call, descriptor entry)
     if (result < 0)
         told_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)call->d});
     else if (result > 0)
-        told_received_vector(entry, fd, first->msg_len, first->msg_hdr.msg_iov, first->msg_hdr.msg_iovlen,
+        told_received_vector(entry, fd, (ssize_t)first->msg_len, first->msg_hdr.msg_iov, first->msg_hdr.msg_iovlen,
                              (int)call->d);
     return result;
 }
