@@ -27,7 +27,7 @@ void connection_shutting(int fd, int how)
             life_judge_end(connection, fd, LIFE_SHUTS);
         return;
     }
-    life_judge_end(connection, fd, true);
+    life_judge_end(connection, fd, LIFE_SHUTS);
     connection_mark(connection, CONNECTION_SHUT_READ);
     if (how == SHUT_RDWR)
         connection_mark(connection, CONNECTION_SHUT_WRITE);
