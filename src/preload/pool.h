@@ -63,7 +63,7 @@ struct connection {
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
     struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
-    /* The second line. */
+    /* The second line, with the end of `place`. */
     uint64_t address_key;
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */

@@ -32,8 +32,9 @@ static uint64_t time_ns(const struct target *target)
 }
 
 /*
- * In both functions the one whose step on the record was taken sets `end`, by a plain store: nobody begins the next
- * call before it says that the last one is over.
+ * In both functions the one whose step on the record was taken sets `end`, by a plain store. Another thread that comes
+ * in between, or a handler of a signal that jumps out there, may leave an `end` that the record contradicts: then the
+ * long way is gone, at most one request passes uncounted, and what is received next sets it right (life_came_late).
  */
 HOT bool quiet_begins(descriptor entry)
 {

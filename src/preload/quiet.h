@@ -1,8 +1,8 @@
 /*
  * quiet.h - the short way of a request and its answer on a kept connection: nothing is wrong, and nothing is special.
  *
- * Asked by the wrappers (told.h) before the long way, connection.h. A connection is plain between and during such calls
- * if it was used before, is no TLS, no HTTP/2, not shut, not in rehearsal, and whatever else a flag could say of it.
+ * Asked by the wrappers (told.h) before the long way, connection.h. For this a connection must be plain: it has
+ * answered before, is no TLS and no HTTP/2, not shut, not in rehearsal, nor anything else that a flag could say of it.
  * False: nothing was done, and the long way is to be gone.
  *
  * What such a call costs is memory that the kernel's work has pushed out of the caches, code and data, more than
@@ -20,8 +20,8 @@
 /* Before a send: it begins a call, which is admitted, and when the kernel has taken it there is no more to tell. */
 bool quiet_begins(descriptor entry);
 /*
- * After a receive of at least a byte, the first of which are the `count` at `first` (NULL: not in the program's memory):
- * it is the answer, and no HTTP, so it is a success. `flags`: MSG_….
+ * After a receive of at least a byte, the first of which are the `count` at `first` (NULL: not in the program's
+ * memory): it is the answer, and no HTTP, so it is a success. `flags`: MSG_….
  */
 bool quiet_answers(descriptor entry, const void *first, size_t count, int flags);
 
