@@ -330,8 +330,8 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
 {
     for (uint32_t i = 0; i < pool_high(); i++) {
         struct connection *connection = pool_at(i);
-        if (!connection || !pool_is_live(connection) || connection->place.call != call || connection->station != context ||
-            connection->epoch != lineage_epoch())
+        if (!connection || !pool_is_live(connection) || connection->place.call != call ||
+            connection->station != context || connection->epoch != lineage_epoch())
             continue;
         int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
         if (phase != PHASE_CONNECTING || !life_is_same_socket(connection, fd))

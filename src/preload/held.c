@@ -42,8 +42,9 @@ static bool move(struct held *place, uint32_t from, uint32_t to)
 bool held_take(struct connection *connection, const struct observation *observation)
 {
     if (atomic_load_explicit(&holding, memory_order_relaxed) >= HELD_MAX ||
-        !guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection), observation,
-                                  connection->siblings, connection->sibling_count, connection->address_key))
+        !guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection),
+                                  observation, connection->siblings, connection->sibling_count,
+                                  connection->address_key))
         return false;
     for (uint32_t i = 0; i < HELD_MAX; i++) {
         struct held *place = &places[i];

@@ -81,7 +81,8 @@ void life_connected(struct connection *connection)
     if (connection_target(connection)->rules.connect_is_success)
         life_settle(connection, SEEN_CONNECTED, 0, false);
     else
-        guard_connected(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_ns());
+        guard_connected(&connection->station->guard, connection->place.call, connection_target(connection),
+                        clock_circuit_ns());
 }
 
 /*
@@ -104,7 +105,8 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_at(now_ns));
+    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
+                    clock_circuit_at(now_ns));
 }
 
 /* How long the program has waited for what it waits for now. */
@@ -146,7 +148,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .waited_ns = waited_ns(connection, real_ns),
     };
     if (seen == SEEN_GAVE_UP)
-        observation.sibling_won = siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);
+        observation.sibling_won =
+            siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);
     bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
     connection_set_end(connection, answered ? END_ANSWERED : END_FAILED);
     if (seen == SEEN_ERROR || seen == SEEN_END)
@@ -155,8 +158,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         note_polite(connection);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
-    guard_settle(&connection->station->guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
-                 clock_circuit_at(real_ns));
+    guard_settle(&connection->station->guard, connection->place.call, connection_target(connection),
+                 connection->place.call, &observation, clock_circuit_at(real_ns));
 }
 
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
@@ -277,7 +280,8 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         !may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
-        guard_requested(&connection->station->guard, connection->place.call, connection_target(connection), clock_circuit_ns());
+        guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
+                        clock_circuit_ns());
     }
     enum phase phase = life_phase(connection);
     bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
@@ -316,6 +320,6 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
 void life_forget(struct connection *connection)
 {
     if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->place.call, connection_target(connection), connection->place.call,
-                     clock_circuit_ns());
+        guard_forget(&connection->station->guard, connection->place.call, connection_target(connection),
+                     connection->place.call, clock_circuit_ns());
 }

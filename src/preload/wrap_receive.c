@@ -29,7 +29,8 @@ ssize_t wrap_read(int fd, void *buffer, size_t count)
     return GUARDED(fd, entry) ? guarded_read(entry, fd, buffer, count) : real.read(fd, buffer, count);
 }
 
-static APART ssize_t guarded_recvfrom(descriptor entry, int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
+static APART ssize_t guarded_recvfrom(descriptor entry, int fd, void *buffer, size_t count, int flags,
+                                      struct sockaddr *address, socklen_t *length)
 {
     ssize_t got = LIMITED(entry, fd, flags, real.recvfrom(fd, buffer, count, flags, address, length));
     return told_received_bytes(entry, fd, got, buffer, count, flags);
@@ -38,7 +39,8 @@ static APART ssize_t guarded_recvfrom(descriptor entry, int fd, void *buffer, si
 ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
 {
     descriptor entry;
-    return GUARDED(fd, entry) ? guarded_recvfrom(entry, fd, buffer, count, flags, address, length) : real.recvfrom(fd, buffer, count, flags, address, length);
+    return GUARDED(fd, entry) ? guarded_recvfrom(entry, fd, buffer, count, flags, address, length)
+                              : real.recvfrom(fd, buffer, count, flags, address, length);
 }
 
 /* The fortified forms: what a program calls that was built with _FORTIFY_SOURCE. The check itself stays libc's. */
@@ -51,7 +53,8 @@ static APART ssize_t guarded_recv_chk(descriptor entry, int fd, void *buffer, si
 ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int flags)
 {
     descriptor entry;
-    return GUARDED(fd, entry) ? guarded_recv_chk(entry, fd, buffer, count, size, flags) : real.__recv_chk(fd, buffer, count, size, flags);
+    return GUARDED(fd, entry) ? guarded_recv_chk(entry, fd, buffer, count, size, flags)
+                              : real.__recv_chk(fd, buffer, count, size, flags);
 }
 
 static APART ssize_t guarded_read_chk(descriptor entry, int fd, void *buffer, size_t count, size_t size)
@@ -63,19 +66,23 @@ static APART ssize_t guarded_read_chk(descriptor entry, int fd, void *buffer, si
 ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
 {
     descriptor entry;
-    return GUARDED(fd, entry) ? guarded_read_chk(entry, fd, buffer, count, size) : real.__read_chk(fd, buffer, count, size);
+    return GUARDED(fd, entry) ? guarded_read_chk(entry, fd, buffer, count, size)
+                              : real.__read_chk(fd, buffer, count, size);
 }
 
-static APART ssize_t guarded_recvfrom_chk(descriptor entry, int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address, socklen_t *length)
+static APART ssize_t guarded_recvfrom_chk(descriptor entry, int fd, void *buffer, size_t count, size_t size, int flags,
+                                          struct sockaddr *address, socklen_t *length)
 {
     ssize_t got = LIMITED(entry, fd, flags, real.__recvfrom_chk(fd, buffer, count, size, flags, address, length));
     return told_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
-ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address, socklen_t *length)
+ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
+                            socklen_t *length)
 {
     descriptor entry;
-    return GUARDED(fd, entry) ? guarded_recvfrom_chk(entry, fd, buffer, count, size, flags, address, length) : real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
+    return GUARDED(fd, entry) ? guarded_recvfrom_chk(entry, fd, buffer, count, size, flags, address, length)
+                              : real.__recvfrom_chk(fd, buffer, count, size, flags, address, length);
 }
 
 static APART ssize_t guarded_readv(descriptor entry, int fd, const struct iovec *vector, int count)

@@ -276,7 +276,8 @@ static uint64_t due_in_phase(const struct target *target, enum phase phase, uint
 {
     if (phase == PHASE_CONNECTED && target->rules.connect_is_success)
         return DUE_NEVER;
-    return calls_due_after(now_ns, phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
+    return calls_due_after(now_ns,
+                           phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
 }
 
 /* Brings a call at least to `phase`, and starts the wait of that phase. */

@@ -69,10 +69,10 @@ struct scan {
 };
 
 /*
- * A dead probe's call is late, and its lease is left to the next admission on its circuit, which knows what comes first: a
- * deadline that has passed (then the probe has failed, whenever its holder died: `timeout 5 curl` is killed after a
- * probe_timeout of a second), or the holder's death. Any other call is neutral, as of its own start: nothing is known of it
- * after that.
+ * A dead probe's call is late, and its lease is left to the next admission on its circuit, which knows what comes
+ * first: a deadline that has passed (then the probe has failed, whenever its holder died: `timeout 5 curl` is killed
+ * after a probe_timeout of a second), or the holder's death. Any other call is neutral, as of its own start: nothing is
+ * known of it after that.
  */
 static void bury_call(struct scan *scan, const struct call_view *view)
 {

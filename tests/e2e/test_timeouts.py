@@ -149,7 +149,8 @@ class Timeouts(unittest.TestCase):
     # the program's own limit
 
     def test_a_shorter_timeout_of_the_programs_own_wins(self):
-        for command, words in ((urllib(0.5), "timed out"), (wget(0.5), "timed out"), (curl("-m", "0.5"), "Connection time"),
+        for command, words in ((urllib(0.5), "timed out"), (wget(0.5), "timed out"),
+                               (curl("-m", "0.5"), "Connection time"),
                                (curl("--connect-timeout", "0.5"), "Timeout was reached")):
             with self.subTest(words):
                 self.start(BlackHole(), connect_timeout="30s")

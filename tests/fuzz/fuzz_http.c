@@ -5,8 +5,8 @@
  *
  * The input's first two bytes say how the rest comes in pieces. In the rest, most bytes of 0x80 and above stand for a
  * whole word: by single bytes chance would never write "HTTP/1.1 503". Beside crashes it looks for these: the result is
- * the same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with the
- * byte that decides, and stays.
+ * the same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with
+ * the byte that decides, and stays.
  */
 #include <assert.h>
 #include <stdio.h>
