@@ -352,7 +352,12 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     struct call_view view;
 
     for (unsigned int step = 0; step < STEPS_MAX; step++) {
-        if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
+        if (!read_own(guard, call, &view))
+            return nothing;
+        /* Whoever was about to begin it may have jumped away; who has not begins it all the same. */
+        if (view.settled == CALL_RESERVED)
+            calls_settle(guard->segment, call, &view, CALL_SETTLED);
+        if (!view.in_flight && view.settled != CALL_OVERDUE)
             return nothing;
         struct circuit *circuit = circuits_at(guard->segment, view.circuit);
         if (circuit == NULL)

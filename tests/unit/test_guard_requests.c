@@ -120,6 +120,26 @@ static void a_request_in_flight_is_not_begun_again(void **state)
     bench_forget(bench, call);
 }
 
+/* As by a signal's handler that jumps out of guard_begin. */
+static void what_is_received_after_a_begin_that_never_came_to_its_end_frees_the_connection_for_the_next(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = answered(bench);
+    struct call_view view;
+
+    assert_true(calls_read(&bench->segment, call, &view));
+    assert_true(calls_reserve(&bench->segment, call, &view));
+    assert_int_equal(begin(bench, call), ADMIT_PASS);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_NONE);
+    assert_int_equal(begin(bench, call), ADMIT_PASS);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_SUCCESS);
+    assert_int_equal(bench_sum(bench, COUNT_ADMITTED), 2);
+    assert_int_equal(bench_sum(bench, COUNT_SUCCEEDED), 2);
+    bench_forget(bench, call);
+}
+
 static void another_ones_connection_begins_nothing(void **state)
 {
     struct guard_bench *bench = *state;
@@ -181,6 +201,7 @@ int main(void)
         GUARD_TEST(where_existing_connections_are_allowed_the_next_request_passes_and_is_counted),
         GUARD_TEST(the_next_request_is_overdue_in_its_own_time),
         GUARD_TEST(a_request_in_flight_is_not_begun_again),
+        GUARD_TEST(what_is_received_after_a_begin_that_never_came_to_its_end_frees_the_connection_for_the_next),
         GUARD_TEST(another_ones_connection_begins_nothing),
         GUARD_TEST(two_threads_that_send_at_once_make_one_call),
     };
