@@ -85,7 +85,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (!connection)
         return false;
     connection->epoch = lineage_epoch();
-    guard_quiet_place(&station->guard, circuit, call, &connection->place);
+    guard_quiet_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
     connection->raced_since = siblings_now();
     connection->forks = lineage_forks();
     connection->station = station;

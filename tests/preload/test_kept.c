@@ -5,7 +5,12 @@
 /* links: core */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -73,10 +78,146 @@ static void answer_to_a_request_in_two_parts_is_as_slow_as_its_first_part(void *
     server_stop(&server);
 }
 
+#define STORM_MS 300u
+#define PLAIN_ANSWER "+"
+#define HTTP_ANSWER "HTTP/1.1 200 OK\r\n\r\n"
+
+/* A connection that is used without much waiting for each other's answers. */
+struct storm {
+    struct server server;
+    int fd, peer;
+    const char *answer;
+    pthread_t answers;
+    _Atomic bool over;
+};
+
+/* One for each byte. */
+static void *storm_answer(void *context)
+{
+    struct storm *storm = context;
+    char room[64];
+    for (ssize_t got; (got = bare.recv(storm->peer, room, sizeof room, 0)) > 0;)
+        for (; got > 0; got--)
+            bare.send(storm->peer, storm->answer, strlen(storm->answer), MSG_NOSIGNAL);
+    return NULL;
+}
+
+static void storm_start(struct storm *storm, const char *an_answer)
+{
+    sigset_t alarm, former;
+    memset(storm, 0, sizeof *storm);
+    storm->answer = at_hand = an_answer;
+    server_start(&storm->server, "127.0.0.1", SERVER_LISTENS);
+    storm->fd = caller_kept(&storm->server, &storm->peer);
+    /* The signal is this thread's. */
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, &former);
+    assert_int_equal(pthread_create(&storm->answers, NULL, storm_answer, storm), 0);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+}
+
+/* Whatever the storm has left of the connection: from the second request on, each is a call again. */
+static void storm_is_over(struct storm *storm)
+{
+    struct server *server = &storm->server;
+    char room[4096];
+    while (poll(&(struct pollfd){storm->fd, POLLIN, 0}, 1, 100) == 1)
+        assert_true(recv(storm->fd, room, sizeof room, MSG_DONTWAIT) > 0);
+    for (int i = 0; i < 4; i++) {
+        uint64_t admitted = counted(server, COUNT_ADMITTED), succeeded = counted(server, COUNT_SUCCEEDED);
+        ask(storm->fd, "a");
+        assert_true(recv(storm->fd, room, sizeof room, 0) > 0);
+        if (i > 0) {
+            assert_int_equal(counted(server, COUNT_ADMITTED), admitted + 1);
+            assert_int_equal(counted(server, COUNT_SUCCEEDED), succeeded + 1);
+        }
+    }
+    close(storm->fd);
+    pthread_join(storm->answers, NULL);
+    bare.close(storm->peer);
+    assert_int_equal(counted(server, COUNT_FAILED) + counted(server, COUNT_NEUTRAL), 0);
+    server_stop(server);
+}
+
+static void *storm_send(void *context)
+{
+    struct storm *storm = context;
+    while (!atomic_load(&storm->over))
+        CHECK(send(storm->fd, "a", 1, MSG_NOSIGNAL) == 1);
+    return NULL;
+}
+
+static void *storm_receive(void *context)
+{
+    struct storm *storm = context;
+    char room[16];
+    while (!atomic_load(&storm->over))
+        recv(storm->fd, room, sizeof room, MSG_DONTWAIT);
+    return NULL;
+}
+
+static void threads_that_share_a_kept_connection_leave_it_counted(void **state)
+{
+    void *(*const parts[])(void *) = {storm_send, storm_send, storm_receive, storm_receive};
+    pthread_t threads[sizeof parts / sizeof *parts];
+    struct storm storm;
+    (void)state;
+    storm_start(&storm, PLAIN_ANSWER);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, parts[i], &storm), 0);
+    wait_ms(STORM_MS);
+    atomic_store(&storm.over, true);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        pthread_join(threads[i], NULL);
+    storm_is_over(&storm);
+    assert_int_equal(counted(&storm.server, COUNT_SUCCEEDED), counted(&storm.server, COUNT_ADMITTED));
+}
+
+static sigjmp_buf out;
+
+static void jump_out(int number)
+{
+    (void)number;
+    siglongjmp(out, 1);
+}
+
+/* An answer of HTTP in two pieces is read and begun after on the long way, any other on the short one. */
+static void call_until_jumped_out(struct storm *storm)
+{
+    size_t first = strcmp(storm->answer, HTTP_ANSWER) ? 64 : 1;
+    char room[64];
+    if (sigsetjmp(out, 1))
+        return;
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 1 + rand() % 100}}, NULL);
+    for (;;) {
+        send(storm->fd, "a", 1, MSG_NOSIGNAL);
+        recv(storm->fd, room, first, 0);
+        recv(storm->fd, room, sizeof room, MSG_DONTWAIT);
+    }
+}
+
+static void handler_that_jumps_out_at_any_point_leaves_a_kept_connection_counted(void **state)
+{
+    static const char *const answers[] = {PLAIN_ANSWER, HTTP_ANSWER};
+    struct storm storm;
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        storm_start(&storm, answers[i]);
+        signal(SIGALRM, jump_out);
+        for (uint64_t until_ms = now_ms() + STORM_MS; now_ms() < until_ms;)
+            call_until_jumped_out(&storm);
+        signal(SIGALRM, SIG_DFL);
+        storm_is_over(&storm);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_to_a_request_in_two_parts_is_as_slow_as_its_first_part),
+        cmocka_unit_test(threads_that_share_a_kept_connection_leave_it_counted),
+        cmocka_unit_test(handler_that_jumps_out_at_any_point_leaves_a_kept_connection_counted),
     };
     stage_enter(argc, argv, policy, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
