@@ -291,8 +291,8 @@ class Sessions(unittest.TestCase):
         """Two sessions: one's command hangs, and the other one, whose connection is well, is refused at once."""
         victim, other = self.session(), self.session()
         self.hang.set()
-        victim.send(self.question)
         sent = self.server.requests + 1
+        victim.send(self.question)
         self.assertTrue(eventually(lambda: self.server.requests == sent))
         self.sandbox.clock.advance_seconds(10)
         other.send(self.question)
