@@ -21,6 +21,8 @@
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
 #define STEPS_MAX 16u
 #define TIDY_NS (10 * NS_PER_S)
+/* Who is about to begin a call takes microseconds, or was jumped out of by a signal's handler and never will. */
+#define RESERVED_NS NS_PER_S
 
 /* The caller's own record; false for any other, for instance the parent's in a fork's child. */
 static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
@@ -258,6 +260,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     /* Of threads that send at the same moment one begins the call, and the others' bytes are more of its request. */
     if (!calls_reserve(guard->segment, call, &view))
         return ADMIT_PASS;
+    calls_set_times(guard->segment, call, now_ns, DUE_NEVER); /* since when: see RESERVED_NS */
 
     enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, &ticket);
     if (admission_refuses(admission)) {
@@ -354,8 +357,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     for (unsigned int step = 0; step < STEPS_MAX; step++) {
         if (!read_own(guard, call, &view))
             return nothing;
-        /* Whoever was about to begin it may have jumped away; who has not begins it all the same. */
-        if (view.settled == CALL_RESERVED)
+        if (view.settled == CALL_RESERVED && now_ns > view.started_ns && now_ns - view.started_ns >= RESERVED_NS)
             calls_settle(guard->segment, call, &view, CALL_SETTLED);
         if (!view.in_flight && view.settled != CALL_OVERDUE)
             return nothing;

@@ -129,8 +129,12 @@ static void what_is_received_after_a_begin_that_never_came_to_its_end_frees_the_
 
     assert_true(calls_read(&bench->segment, call, &view));
     assert_true(calls_reserve(&bench->segment, call, &view));
+    calls_set_times(&bench->segment, call, bench->now_ns, DUE_NEVER);
+    bench->now_ns += NS_PER_S - 1;
+    assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_NONE);
     assert_int_equal(begin(bench, call), ADMIT_PASS);
     assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+    bench->now_ns += 1;
     assert_int_equal(bench_settle(bench, call, SEEN_BYTES, 0, 0).verdict, VERDICT_NONE);
     assert_int_equal(begin(bench, call), ADMIT_PASS);
     assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 1);
