@@ -59,8 +59,8 @@ int connection_returned(const struct attempt_ticket *ticket, int result, int err
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission
  * like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent, now or later, and the program reads
- * the end of the stream; SENDING_BEGINS: it was admitted, and if the kernel takes it, connection_sent has nothing to
- * add; SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
+ * the end of the stream; SENDING_BEGINS: it was admitted, and connection_sent has nothing to add, but connection_begun
+ * if it was not taken at once; SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
 #define SENDING_FAULTY (-1)
 #define SENDING_BEGINS (-2)
@@ -95,6 +95,11 @@ struct received {
  * readable), or NULL.
  */
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first);
+/*
+ * After a send that began a call, instead of connection_sent: if it was large, the wait for the answer begins now; if it
+ * sent nothing, for a reason of the program's own, there is no such call.
+ */
+void connection_begun(descriptor entry, int fd, ssize_t result, int error);
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);
 /* Plaintext that went into, or came out of, a TLS session over that connection. */
 void connection_asked(descriptor entry, int fd, const void *bytes, size_t count);

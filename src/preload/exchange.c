@@ -234,6 +234,19 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     life_requested(connection);
 }
 
+void connection_begun(descriptor entry, int fd, ssize_t result, int error)
+{
+    struct connection *connection = still(entry, fd);
+    if (!connection || life_phase(connection) == PHASE_ANSWERED)
+        return;
+    if (result > 0)
+        life_request_sent(connection);
+    else if (is_from_peer(error))
+        connection_sent(entry, fd, result, error, NULL);
+    else if (error != EAGAIN && error != EINTR) /* those wait for the peer, and come again */
+        life_request_withdrawn(connection);
+}
+
 static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
                        enum tls_doing doing)
 {

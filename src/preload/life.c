@@ -109,6 +109,23 @@ void life_requested(struct connection *connection)
                     clock_circuit_at(now_ns));
 }
 
+void life_request_sent(struct connection *connection)
+{
+    uint64_t now_ns = clock_real_ns();
+    atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
+    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
+                    clock_circuit_at(now_ns));
+}
+
+void life_request_withdrawn(struct connection *connection)
+{
+    /* However long the send took, nobody has waited for an answer. */
+    atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
+    life_settle(connection, SEEN_GAVE_UP, 0, false);
+    if (connection_has(connection, CONNECTION_REUSED))
+        connection_set_end(connection, END_ANSWERED);
+}
+
 /* How long the program has waited for what it waits for now. */
 static uint64_t waited_ns(const struct connection *connection, uint64_t now)
 {

@@ -46,6 +46,10 @@ void life_came_late(struct connection *connection, enum seen seen, int error);
 void life_connected(struct connection *connection);
 /* Something was sent. */
 void life_requested(struct connection *connection);
+/* The send that began a call was long on its way: the wait for the answer begins only now. */
+void life_request_sent(struct connection *connection);
+/* The send that began a call took no byte: the connection is as it was before. */
+void life_request_withdrawn(struct connection *connection);
 
 /* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);

@@ -47,6 +47,13 @@ int told_sending(descriptor entry, int fd)
     return verdict;
 }
 
+COLD void told_begun(descriptor entry, int fd, ssize_t result)
+{
+    int error = errno;
+    connection_begun(entry, fd, result, result < 0 ? error : 0);
+    errno = error;
+}
+
 bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *taken)
 {
     int error = errno;

@@ -34,6 +34,12 @@
 /* As connection_sending and connection_takes, with errno as the program shall see it. */
 int told_sending(descriptor entry, int fd);
 bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *taken);
+/*
+ * After a send that began a call, if it took fewer bytes than one, or more than are sure not to have waited for the
+ * peer. errno is kept.
+ */
+void told_begun(descriptor entry, int fd, ssize_t result);
+#define SENT_AT_ONCE ((size_t)16384) /* the smallest usual buffer of a socket that sends */
 
 /*
  * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
@@ -52,8 +58,10 @@ bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t cou
             send_result = (type)send_taken;                                                                            \
         } else {                                                                                                       \
             send_result = (call);                                                                                      \
-            if (UNLIKELY(send_verdict != SENDING_BEGINS || send_result <= 0))                                          \
+            if (UNLIKELY(send_verdict != SENDING_BEGINS))                                                              \
                 told_sent(entry, fd, send_result, first);                                                              \
+            else if (UNLIKELY((size_t)send_result - 1 >= SENT_AT_ONCE))                                                \
+                told_begun(entry, fd, send_result);                                                                    \
         }                                                                                                              \
         send_result;                                                                                                   \
     })

@@ -406,17 +406,19 @@ class Reload(Control):
         client.ask(do="hold", port=self.server.port)
         self.assertEqual(client.ask(do="ask")[-1], "answered")
 
-    def test_a_kept_connection_that_was_let_go_is_guarded_again_when_its_target_is(self):
+    def test_a_kept_connection_is_guarded_again_when_its_target_is(self):
         self.start(Server())
-        self.guard(self.server, failure_threshold=1)
+        self.guard(self.server)
         client = self.client()
         client.ask(do="hold", port=self.server.port)
-        self.assertEqual(client.ask(do="ask"), ["answered"])
-        for mode, counted in (("off", 1), ("enforce", 2), ("off", 2), ("enforce", 3)):
+        for mode, succeeded in (("enforce", 1), ("off", 1), ("enforce", 2), ("off", 2), ("observe", 3)):
             self.edit(mode=mode)
             self.does("reload")
             self.assertEqual(client.ask(do="ask"), ["answered"])
-            self.assertEqual((mode, self.circuit()["counters"]["succeeded"]), (mode, counted))
+            self.assertEqual(self.circuit()["counters"]["succeeded"], succeeded, mode)
+        self.edit(mode="open")
+        self.does("reload")
+        self.assertEqual(client.ask(do="ask"), ["ECONNRESET"])
 
     def test_an_error_leaves_everything_as_it_is(self):
         self.start(Server(reset_after_request))

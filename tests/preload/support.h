@@ -33,7 +33,8 @@
 /*
  * 127.0.0.1, ::1 and UNIX sockets: giving up after 50 ms is a failure (wait_long waits so long). 127.0.0.2: giving up
  * is always a cancellation, however slow the machine is. 127.0.0.3: a connection is success enough. 127.0.0.4: opens at
- * the first failure, for an hour. 10.9.0.0/16: for namespaces of the test's own. 127.0.0.9 is not guarded.
+ * the first failure, for an hour. 127.0.0.6: an answer may take 20 s, so its calls bear the time since when they wait.
+ * 10.9.0.0/16: for namespaces of the test's own. 127.0.0.9 is not guarded.
  */
 extern const char stage_policy[];
 
@@ -179,6 +180,8 @@ bool has_circuit(const struct server *server);
 void await_admitted(const struct server *server);
 /* How far the one call in flight on the server's circuit has come. */
 enum phase call_phase(const struct server *server);
+/* When its present wait began, as now_ms tells the time. */
+uint64_t call_waits_since_ms(const struct server *server);
 uint64_t counted(const struct server *server, enum counter counter);
 /* Looks at another policy's segment from now on; NULL: at that of the tests. Also after the file was replaced. */
 void observe_policy(const char *path);

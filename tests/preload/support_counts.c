@@ -67,7 +67,8 @@ uint64_t counted(const struct server *server, enum counter counter)
     return circuit ? counters_sum(&circuit->counters, counter) : 0;
 }
 
-enum phase call_phase(const struct server *server)
+/* The one call in flight on the server's circuit. */
+static struct call_view call_in_flight(const struct server *server)
 {
     uint32_t index = find(server);
     struct call_view view, found = {.in_flight = false};
@@ -77,7 +78,17 @@ enum phase call_phase(const struct server *server)
             found = view;
         }
     CHECK(found.in_flight);
-    return found.phase;
+    return found;
+}
+
+enum phase call_phase(const struct server *server)
+{
+    return call_in_flight(server).phase;
+}
+
+uint64_t call_waits_since_ms(const struct server *server)
+{
+    return call_in_flight(server).started_ns / 1000000;
 }
 
 struct words {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -216,6 +217,89 @@ static void sends_that_fail_for_own_reasons_leave_the_call(void **state)
     server_stop(&server);
 }
 
+/* On a connection that has answered, a request begins with its first byte: without one there is nothing to wait for. */
+static void what_sends_nothing_is_no_request_on_a_kept_connection(void **state)
+{
+    struct server server;
+    struct iovec bad = {(void *)8, 4};
+    struct msghdr message = {.msg_iov = &bad, .msg_iovlen = 1};
+    char room[8];
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_connect(&server, 0), peer = server_accept(&server), file = request_file();
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(by_send(fd), LENGTH);
+        assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+        assert_int_equal(recv(fd, room, sizeof room, 0), 6);
+    }
+    expect(&server, "3 succeeded");
+    assert_int_equal(write(fd, request, 0), 0);
+    expect(&server, "1 neutral:cancelled");
+    assert_int_equal(send(fd, request, 0, 0), 0);
+    assert_int_equal(sendfile(fd, file, &(off_t){LENGTH}, 1), 0);
+    expect(&server, "2 neutral:cancelled");
+    assert_int_equal(send(fd, (void *)8, 4, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(writev(fd, &bad, 1), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(sendmsg(fd, &message, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    expect(&server, "3 neutral:cancelled");
+    wait_long();
+    assert_int_equal(by_send(fd), LENGTH);
+    assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+    assert_int_equal(recv(fd, room, sizeof room, 0), 6);
+    assert_int_equal(write(fd, request, 0), 0);
+    expect(&server, "1 succeeded, 1 neutral:cancelled");
+    wait_long();
+    close(fd);
+    expect(&server, "nothing");
+    close(file);
+    bare.close(peer);
+    server_stop(&server);
+}
+
+static uint64_t draining_since_ms;
+
+/* A peer that takes its time, and then takes all. */
+static void *drain(void *context)
+{
+    static char block[65536];
+    int peer = *(int *)context;
+    wait_ms(100);
+    draining_since_ms = now_ms();
+    while (bare.recv(peer, block, sizeof block, 0) > 0) {
+    }
+    return NULL;
+}
+
+/* A request that blocks on its way, for it is larger than what the kernel holds: nobody waits for an answer yet. */
+static void the_wait_for_an_answer_begins_when_the_request_is_sent(void **state)
+{
+    static char large[64 << 20];
+    struct server server;
+    pthread_t thread;
+    char room[8];
+    (void)state;
+    server_start(&server, "127.0.0.6", SERVER_LISTENS);
+    int fd = caller_connect(&server, 0), peer = server_accept(&server);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(by_send(fd), LENGTH);
+        assert_int_equal(bare.recv(peer, room, (size_t)LENGTH, 0), LENGTH);
+        assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+        assert_int_equal(recv(fd, room, sizeof room, 0), 6);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, drain, &peer), 0);
+    assert_int_equal(send(fd, large, sizeof large, 0), sizeof large);
+    assert_in_range(call_waits_since_ms(&server), draining_since_ms, now_ms());
+    expect(&server, "2 succeeded, 1 in-flight");
+    close(fd);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    expect(&server, "1 neutral:cancelled");
+    bare.close(peer);
+    server_stop(&server);
+}
+
 static void full_buffer_is_no_failure(void **state)
 {
     static char block[65536];
@@ -287,6 +371,8 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_send_makes_the_call_a_request),
         cmocka_unit_test(sends_that_fail_for_own_reasons_leave_the_call),
+        cmocka_unit_test(what_sends_nothing_is_no_request_on_a_kept_connection),
+        cmocka_unit_test(the_wait_for_an_answer_begins_when_the_request_is_sent),
         cmocka_unit_test(full_buffer_is_no_failure),
         cmocka_unit_test(every_send_on_a_reset_connection_is_a_reset),
         cmocka_unit_test(sigpipe_comes_as_without_the_library),
