@@ -243,7 +243,9 @@ void connection_begun(descriptor entry, int fd, ssize_t result, int error)
         life_request_sent(connection);
     else if (is_from_peer(error))
         connection_sent(entry, fd, result, error, NULL);
-    else if (error != EAGAIN && error != EINTR) /* those wait for the peer, and come again */
+    else if (error == EINTR || (error == EAGAIN && socket_has_unsent(fd)))
+        return; /* it waits for the peer, and comes again */
+    else
         life_request_withdrawn(connection);
 }
 

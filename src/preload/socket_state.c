@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* the kernel's struct tcp_info, longer than libc's: tcpi_bytes_sent, tcpi_data_segs_in */
 #include <netinet/in.h>
 #include <poll.h>
@@ -125,6 +126,12 @@ bool socket_has_unread(int fd)
 {
     int count = 0;
     return ioctl(fd, FIONREAD, &count) == 0 && count > 0;
+}
+
+bool socket_has_unsent(int fd)
+{
+    int count = 0;
+    return ioctl(fd, SIOCOUTQ, &count) != 0 || count > 0;
 }
 
 bool socket_blocks(int fd)

@@ -42,6 +42,9 @@ bool socket_family_is_guarded(int family);
 /* Whether bytes have come that nobody has read. */
 bool socket_has_unread(int fd);
 
+/* Whether bytes are on their way that the peer has not taken; also if that is not known. */
+bool socket_has_unsent(int fd);
+
 /* Whether reads and writes on it wait. */
 bool socket_blocks(int fd);
 

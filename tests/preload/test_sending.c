@@ -224,6 +224,7 @@ static void what_sends_nothing_is_no_request_on_a_kept_connection(void **state)
     struct iovec bad = {(void *)8, 4};
     struct msghdr message = {.msg_iov = &bad, .msg_iovlen = 1};
     char room[8];
+    int ends[2];
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     int fd = caller_connect(&server, 0), peer = server_accept(&server), file = request_file();
@@ -245,6 +246,14 @@ static void what_sends_nothing_is_no_request_on_a_kept_connection(void **state)
     assert_int_equal(sendmsg(fd, &message, 0), -1);
     assert_int_equal(errno, EFAULT);
     expect(&server, "3 neutral:cancelled");
+    /* Not the socket is full, the pipe is empty. */
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(splice(ends[0], NULL, fd, NULL, 1, SPLICE_F_NONBLOCK), -1);
+    assert_int_equal(errno, EAGAIN);
+    bare.close(ends[1]);
+    assert_int_equal(splice(ends[0], NULL, fd, NULL, 1, 0), 0);
+    bare.close(ends[0]);
+    expect(&server, "2 neutral:cancelled");
     wait_long();
     assert_int_equal(by_send(fd), LENGTH);
     assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
@@ -305,17 +314,28 @@ static void full_buffer_is_no_failure(void **state)
     static char block[65536];
     struct server server;
     ssize_t sent;
+    char room[8];
     (void)state;
     server_start(&server, "127.0.0.2", SERVER_LISTENS);
-    int fd = caller_connect(&server, SOCK_NONBLOCK);
+    int fd = caller_connect(&server, SOCK_NONBLOCK), peer = server_accept(&server);
     poll_for(fd, POLLOUT);
     for (int i = 0; i < 10000 && (sent = send(fd, block, sizeof block, 0)) > 0; i++) {
     }
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(call_phase(&server), PHASE_REQUESTED);
     expect(&server, "1 in-flight");
+    /* The next request waits for a peer that has answered, and does not read. */
+    assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+    poll_for(fd, POLLIN);
+    assert_int_equal(recv(fd, room, sizeof room, 0), 6);
+    expect(&server, "1 succeeded");
+    for (int i = 0; i < 10000 && (sent = send(fd, block, sizeof block, 0)) > 0; i++) {
+    }
+    assert_int_equal(errno, EAGAIN);
+    expect(&server, "1 in-flight");
     close(fd);
     expect(&server, "1 neutral:cancelled");
+    bare.close(peer);
     server_stop(&server);
 }
 
