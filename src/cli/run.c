@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/injection.h"
 #include "cli/library.h"
 #include "cli/overrides.h"
 #include "cli/program.h"
@@ -359,6 +360,10 @@ static int start(struct request *request)
     if (!clock_start(getenv("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", getenv("SOCKFUSE_CLOCK"));
 
+    if (!injection_is_allowed(policy))
+        warnx("this kernel lets root alone make a socket deaf: inject = hang, reset and http-NNN will do nothing to %s; "
+              "run it as root, or rehearse with refuse and delay",
+              request->command[0]);
     bool foreign;
     char *warning = program_warning(&program, &library.elf, &foreign);
     if (warning != NULL)

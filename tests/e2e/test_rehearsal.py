@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
+from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
                       answer_status, read_head, reset_after_request)
 from matrix.programs import PROGRAMS, PYTHON  # noqa: E402
 
@@ -304,6 +304,42 @@ class Fallbacks(Rehearsal):
         call = ["curl", "-s", "--unix-socket", primary.path, "http://localhost/"]
         self.assertEqual([sandbox.run(call).status for _ in range(2)], [7, 0])
         self.assertEqual(backup.connections, 1)
+
+
+class OrdinaryUser(Rehearsal):
+    """Some kernels give socket filters to root alone: there a rehearsal that can't be says so."""
+
+    BECOME = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    FILTER = ("import socket, struct, ctypes\n"
+              "rule = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0))\n"
+              "socket.socket().setsockopt(socket.SOL_SOCKET, 26, struct.pack('HL', 1, ctypes.addressof(rule)))\n")
+    CONNECT = ("import socket, sys\ns = socket.socket()\ns.settimeout(0.5)\n"
+               "print(s.connect_ex(('127.0.0.1', int(sys.argv[1]))))\n")
+
+    def setUp(self):
+        self.sandbox = Sandbox(self)
+        self.state = os.path.join(self.sandbox.folder, "nobody")
+        os.chmod(self.sandbox.folder, 0o711)
+        os.mkdir(self.state, 0o700)
+        os.chown(self.state, 65534, 65534)
+
+    def meets(self, fault):
+        server = self.start(Server())
+        return self.sandbox.run([*self.BECOME, SOCKFUSE, "run", "-t", f"127.0.0.1:{server.port}", "-o", f"inject = {fault}", "--",
+                                 PYTHON, "-c", self.CONNECT, str(server.port)], "ordinary",
+                                env={"SOCKFUSE_STATE": self.state})
+
+    def test_a_fault_is_injected_or_it_is_said_that_it_can_not_be(self):
+        may_filter = self.sandbox.run([*self.BECOME, PYTHON, "-c", self.FILTER], "filter").status == 0
+        for fault in ("hang", "reset", "http-503"):
+            with self.subTest(fault):
+                result = self.meets(fault)
+                self.assertEqual("this kernel lets root alone" in result.stderr, not may_filter, result)
+                if fault == "hang":
+                    self.assertEqual(result.stdout, "11\n" if may_filter else "0\n", result)
+
+    def test_a_refusal_needs_no_filter(self):
+        self.assertEqual(self.meets("refuse").output, ("111\n", "", 0))
 
 
 if __name__ == "__main__":
