@@ -6,8 +6,12 @@
  */
 #include "breaker/http.h"
 
+#include <string.h>
+
 /* What is longer than this is no head that anybody would read to its end. */
 #define HEAD_BYTES_MAX 65536u
+/* No status line that is read in one go is longer. */
+#define LINE_BYTES_MAX 256u
 #define FIFTY_YEARS_S (50u * 31556952ull)
 
 enum state {
@@ -78,12 +82,16 @@ static void in_status(struct http_reader *reader, unsigned char byte)
         go(reader, AFTER_STATUS);
 }
 
+/* Comes with Retry-After, perhaps. */
+static bool may_ask(unsigned int status)
+{
+    return status == 429 || status == 503;
+}
+
 static void in_reason(struct http_reader *reader, unsigned char byte)
 {
-    if (byte != '\n')
-        return;
-    bool may_ask = reader->status == 429 || reader->status == 503;
-    go(reader, may_ask || is_interim(reader) ? AT_LINE : DONE_KNOWN);
+    if (byte == '\n')
+        go(reader, may_ask(reader->status) || is_interim(reader) ? AT_LINE : DONE_KNOWN);
 }
 
 static void after_status(struct http_reader *reader, unsigned char byte)
@@ -302,6 +310,24 @@ enum http_progress http_read(struct http_reader *reader, const void *bytes, size
         return HTTP_NONE;
     fill(reader, head);
     return HTTP_KNOWN;
+}
+
+unsigned int http_status_at_once(const void *bytes, size_t count)
+{
+    enum { MINOR = 7, STATUS = sizeof version - 1, REASON = STATUS + 3 };
+    const char *text = bytes;
+    if (count <= REASON || memcmp(text, version, MINOR) != 0 || !is_digit((unsigned char)text[MINOR]) ||
+        text[MINOR + 1] != ' ' || text[STATUS] < '2' || text[STATUS] > '9' ||
+        !is_digit((unsigned char)text[STATUS + 1]) || !is_digit((unsigned char)text[STATUS + 2]) ||
+        (text[REASON] != ' ' && text[REASON] != '\r' && text[REASON] != '\n'))
+        return 0;
+    unsigned int status = (unsigned int)(text[STATUS] - '0') * 100 + (unsigned int)(text[STATUS + 1] - '0') * 10 +
+                          (unsigned int)(text[STATUS + 2] - '0');
+    for (size_t at = REASON; at < count && at < LINE_BYTES_MAX; at++) {
+        if (text[at] == '\n')
+            return may_ask(status) ? 0 : status;
+    }
+    return 0;
 }
 
 uint64_t http_retry_after_s(const struct http_head *head, uint64_t now_s)

@@ -67,6 +67,12 @@ static inline bool http_may_begin(const void *byte)
 enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head);
 
 /*
+ * The status of an answer whose status line stands whole at the beginning of these bytes, if that is all that http_read
+ * would ask for: no interim one, nor one that may come with Retry-After. 0: ask http_read.
+ */
+unsigned int http_status_at_once(const void *bytes, size_t count);
+
+/*
  * For how many seconds from `now_s` (since 1970, UTC) the answer asks to be left alone; 0: it does not, or no longer.
  * A two-digit year that would be more than 50 years ahead is past (RFC 9110, 5.6.7).
  */

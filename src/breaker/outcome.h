@@ -107,6 +107,9 @@ struct outcome_rules {
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
 struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules);
 
+/* Whether an answer with that HTTP status is a success: neither listed as a failure, nor the business's no. Pure. */
+bool outcome_status_succeeds(const struct outcome_rules *rules, unsigned int http_status);
+
 /* "success", "connect-timeout", "local", …; "unknown" for a value out of range. Never NULL. Async-signal-safe. */
 const char *verdict_name(unsigned int verdict);
 const char *failure_kind_name(unsigned int kind);

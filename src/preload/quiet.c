@@ -58,13 +58,26 @@ HOT bool quiet_begins(descriptor entry)
     return true;
 }
 
+/* Whether an answer that begins so is a success: no HTTP, or with a status line that says so. */
+static bool is_success(const struct target *target, const void *first, size_t count)
+{
+    if (!target->http_read)
+        return true;
+    if (!first || count == 0)
+        return false;
+    if (__builtin_expect(!http_may_begin(first), 1))
+        return true;
+    unsigned int status = http_status_at_once(first, count);
+    return status != 0 && outcome_status_succeeds(&target->rules, status);
+}
+
 HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int flags)
 {
     struct connection *connection = life_of(entry);
     if (!connection || !is_plain(connection, END_OPEN) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
         return false;
     const struct target *target = connection_target(connection);
-    if (target->http_read && (!first || count == 0 || http_may_begin(first)))
+    if (!is_success(target, first, count))
         return false;
     /* The program spoke again while it waited: how long the answer took is the long way's to judge. */
     if (__builtin_expect(target->breaker.slow_call_ns != 0, 0) &&

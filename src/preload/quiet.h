@@ -20,8 +20,8 @@
 /* Before a send: it begins a call, which is admitted, and when the kernel has taken it there is no more to tell. */
 bool quiet_begins(descriptor entry);
 /*
- * After a receive of at least a byte, the first of which are the `count` at `first` (NULL: not in the program's
- * memory): it is the answer, and no HTTP, so it is a success. `flags`: MSG_….
+ * After a receive of at least a byte, of which the first `count` are at `first` (NULL: not in the program's memory):
+ * it is the answer, and a success. `flags`: MSG_….
  */
 bool quiet_answers(descriptor entry, const void *first, size_t count, int flags);
 

@@ -98,7 +98,7 @@ static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, co
 static inline ssize_t told_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count,
                                           int flags)
 {
-    if (LIKELY(result > 0 && quiet_answers(entry, bytes, count, flags)))
+    if (LIKELY(result > 0 && quiet_answers(entry, bytes, (size_t)result, flags)))
         return result;
     struct iovec vector = {bytes, count};
     return told_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
@@ -158,8 +158,11 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
 static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t result, const struct iovec *vector,
                                            size_t count, int flags)
 {
-    if (LIKELY(result > 0 && count > 0 && quiet_answers(entry, vector->iov_base, vector->iov_len, flags)))
-        return result;
+    if (LIKELY(result > 0 && count > 0)) {
+        size_t first = (size_t)result < vector->iov_len ? (size_t)result : vector->iov_len;
+        if (LIKELY(quiet_answers(entry, vector->iov_base, first, flags)))
+            return result;
+    }
     struct received received = {vector, count, result == 0 ? vector_bytes(vector, count) : 1, flags};
     return told_received(entry, fd, result, &received);
 }

@@ -6,7 +6,7 @@
  * The input's first two bytes say how the rest comes in pieces. In the rest, most bytes of 0x80 and above stand for a
  * whole word: by single bytes chance would never write "HTTP/1.1 503". Beside crashes it looks for these: the result is
  * the same for all bytes at once, byte by byte and in those pieces, and it is that of the slow reader; it comes with
- * the byte that decides, and stays.
+ * the byte that decides, and stays; and a status that is told at once is that one.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -94,6 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *bytes = spelled_out(data + 2, size - 2, &count);
     const struct slow_http expected = slow_http(bytes, count);
 
+    const unsigned int at_once = http_status_at_once(bytes, count);
+    assert(at_once == 0 || (expected.progress == HTTP_KNOWN && expected.head.status == at_once &&
+                            expected.head.retry_after == RETRY_AFTER_NONE));
     read_in_pieces(bytes, count, count, 0, &expected);
     read_in_pieces(bytes, count, 1, 1, &expected);
     read_in_pieces(bytes, count, data[0], data[1] + 1u, &expected);

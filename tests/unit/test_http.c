@@ -22,6 +22,19 @@ static struct http_head known(const char *bytes)
     return head;
 }
 
+/* In memory of just that size. */
+static unsigned int at_once(const char *bytes, size_t count)
+{
+    char *edge = malloc(count + 1);
+    assert_non_null(edge);
+    memcpy(edge, bytes, count);
+    edge = realloc(edge, count ? count : 1);
+    assert_non_null(edge);
+    unsigned int status = http_status_at_once(edge, count);
+    free(edge);
+    return status;
+}
+
 /* --- status lines --- */
 
 static void a_status_is_known_at_the_end_of_its_line(void **state)
@@ -52,7 +65,44 @@ static void a_status_is_known_at_the_end_of_its_line(void **state)
         struct http_head head = known(answers[i].bytes);
         assert_int_equal(head.status, answers[i].status);
         assert_int_equal(head.retry_after, RETRY_AFTER_NONE);
+        /* At once, but for what may be no final answer; and not before the end of the line. */
+        size_t length = strlen(answers[i].bytes);
+        assert_int_equal(at_once(answers[i].bytes, length), answers[i].status == 101 ? 0 : answers[i].status);
+        assert_int_equal(at_once(answers[i].bytes, length - 1), 0);
     }
+}
+
+/* What is told at once is what is read; what may have more to it is left to be read. */
+static void a_status_at_once_is_the_one_that_is_read(void **state)
+{
+    static const char *const parts[] = {"HTTP/1.1 ", "HTTP/1.0 ", "HTTP/2.0 ", "HTTP/1.x ", "HTTP/1.1", "200",
+                                        "302",       "429",       "503",       "100",       "0200",     "20",
+                                        "2x0",       " OK",       "\r\n",      "\n",        "x"};
+    enum { PARTS = sizeof parts / sizeof *parts, LINES = PARTS * PARTS * PARTS * PARTS };
+    unsigned int told = 0;
+    (void)state;
+    for (unsigned int number = 0; number < LINES; number++) {
+        char line[64] = "";
+        for (unsigned int part = 0, rest = number; part < 4; part++, rest /= PARTS)
+            strcat(line, parts[rest % PARTS]);
+        struct http_reader reader = {0};
+        struct http_head head = {0};
+        bool known = http_read(&reader, line, strlen(line), &head) == HTTP_KNOWN;
+        unsigned int status = at_once(line, strlen(line));
+        assert_int_equal(status, known && head.status != 429 && head.status != 503 ? head.status : 0);
+        told += status != 0;
+    }
+    assert_true(told > 50);
+}
+
+static void a_status_line_that_does_not_end_is_not_told_at_once(void **state)
+{
+    static char line[2000] = "HTTP/1.1 200 ";
+    (void)state;
+    memset(line + strlen(line), 'x', sizeof line - 20);
+    assert_int_equal(at_once(line, strlen(line)), 0);
+    strcat(line, "\r\n");
+    assert_int_equal(at_once(line, strlen(line)), 0); /* and a very long one neither */
 }
 
 static void what_only_looks_like_http_is_none_at_the_first_byte_that_cannot_be(void **state)
@@ -268,6 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_status_is_known_at_the_end_of_its_line),
+        cmocka_unit_test(a_status_at_once_is_the_one_that_is_read),
+        cmocka_unit_test(a_status_line_that_does_not_end_is_not_told_at_once),
         cmocka_unit_test(what_only_looks_like_http_is_none_at_the_first_byte_that_cannot_be),
         cmocka_unit_test(a_final_result_stays),
         cmocka_unit_test(interim_answers_are_skipped_with_their_headers),

@@ -35,6 +35,8 @@ static void a_status_that_is_listed_is_a_failure_and_one_that_is_not_business_fr
         assert_int_equal(outcome.kind, listed ? FAILURE_HTTP : FAILURE_NONE);
         assert_int_equal(outcome.http_status, listed ? status : 0);
         assert_int_equal(outcome.reason, NEUTRAL_NONE);
+        if (status != 0)
+            assert_int_equal(outcome_status_succeeds(&usual, status), outcome.verdict == VERDICT_SUCCESS);
     }
 }
 
@@ -54,6 +56,7 @@ static void statuses_outside_400_to_599_can_be_listed(void **state)
 
     (void)state;
     assert_int_equal(judge(200, &rules).verdict, VERDICT_FAILURE);
+    assert_false(outcome_status_succeeds(&rules, 200));
     assert_int_equal(judge(999, &rules).http_status, 999);
     assert_int_equal(judge(0, &rules).verdict, VERDICT_SUCCESS);
 }
