@@ -18,7 +18,7 @@
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_first, descriptor_chunks: what each number is; highest_chunk
  *   pool.c         pool_first, pool_chunks, high, free_list: the records of connections
- *   lineage.c      lineage_page, forks, last_epoch: which process this is
+ *   lineage.c      lineage_page, fallback, forks, last_epoch: which process this is
  *   life.c         polite: circuits on which the program speaks first
  *   held.c         places, holding: failures that wait for another address
  *   siblings.c     races, connections: attempts side by side

@@ -10,20 +10,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct lineage_page lineage_page;
+/* Ordinary memory, which a child inherits, until we have started; and before Linux 4.14, which can't wipe. */
+static struct lineage_page fallback;
+struct lineage_page *lineage_page = &fallback;
 static _Atomic uint32_t forks;      /* of this process */
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
 /* Threads may race; one of them wins, all see its epoch. */
 uint32_t lineage_new_epoch(void)
 {
+    struct lineage_page *page = lineage_page;
     uint32_t epoch = atomic_load_explicit(&last_epoch, memory_order_relaxed) + 1;
     uint32_t none = 0;
     if (epoch == 0)
         epoch = 1;
     /* The pid first: whoever sees the epoch (acquire) sees it. */
-    atomic_store_explicit(&lineage_page.pid, (uint32_t)getpid(), memory_order_relaxed);
-    if (!atomic_compare_exchange_strong_explicit(&lineage_page.epoch, &none, epoch, memory_order_acq_rel,
+    atomic_store_explicit(&page->pid, (uint32_t)getpid(), memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(&page->epoch, &none, epoch, memory_order_acq_rel,
                                                  memory_order_acquire))
         return none;
     atomic_store_explicit(&last_epoch, epoch, memory_order_relaxed);
@@ -37,7 +40,7 @@ uint32_t lineage_new_epoch(void)
  */
 static void begin_child(void)
 {
-    atomic_store_explicit(&lineage_page.epoch, 0, memory_order_relaxed);
+    atomic_store_explicit(&lineage_page->epoch, 0, memory_order_relaxed);
     lineage_new_epoch();
 }
 
@@ -48,8 +51,14 @@ static void count_fork(void)
 
 void lineage_start(void)
 {
-    /* Before Linux 4.14 it stays ordinary memory, which a child inherits: then begin_child alone tells. */
-    madvise(&lineage_page, sizeof lineage_page, MADV_WIPEONFORK);
+    long size = sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED) {
+        if (madvise(page, (size_t)size, MADV_WIPEONFORK) == 0)
+            lineage_page = page;
+        else
+            munmap(page, (size_t)size);
+    }
     pthread_atfork(NULL, count_fork, begin_child);
     lineage_epoch();
 }
@@ -62,7 +71,7 @@ bool lineage_is_borrowed(void)
 
 uint32_t lineage_pid(void)
 {
-    return atomic_load_explicit(&lineage_page.pid, memory_order_relaxed);
+    return atomic_load_explicit(&lineage_page->pid, memory_order_relaxed);
 }
 
 uint32_t lineage_forks(void)

@@ -16,13 +16,12 @@
 /* Start-up only. */
 void lineage_start(void);
 
-/* What lies in pages that the kernel clears in a fork's child: one, however large it is. A root of lineage.c alone. */
-#define LINEAGE_PAGE 65536
+/* What lies in a page that the kernel clears in a fork's child. A root, written in lineage.c alone. */
 struct lineage_page {
-    _Alignas(LINEAGE_PAGE) _Atomic uint32_t epoch;
+    _Atomic uint32_t epoch;
     _Atomic uint32_t pid;
 };
-extern struct lineage_page lineage_page;
+extern struct lineage_page *lineage_page;
 
 /* The first look after a fork: gives this memory its own epoch. */
 uint32_t lineage_new_epoch(void);
@@ -32,7 +31,7 @@ uint32_t lineage_new_epoch(void);
 static inline uint32_t lineage_epoch(void)
 {
     /* Acquire: whoever sees the epoch sees the pid. */
-    uint32_t epoch = atomic_load_explicit(&lineage_page.epoch, memory_order_acquire);
+    uint32_t epoch = atomic_load_explicit(&lineage_page->epoch, memory_order_acquire);
     return __builtin_expect(epoch != 0, 1) ? epoch : lineage_new_epoch();
 }
 
