@@ -32,9 +32,10 @@ static uint64_t time_ns(const struct target *target)
 }
 
 /*
- * In both functions the one whose step on the record was taken sets `end`, by a plain store. Another thread that comes
- * in between, or a handler of a signal that jumps out there, may leave an `end` that the record contradicts: then the
- * long way is gone, at most one request passes uncounted, and what is received next sets it right (life_came_late).
+ * `end` and the record change one after the other, by a plain store and an atomic step. Another thread that looks in
+ * between, or a handler of a signal that jumps out there, finds what contradicts itself: then the long way is gone, and
+ * what is received next sets it right. So `end` is open first: a call in flight whose end seems to be over is judged by
+ * its record all the same, but one that is over and seems open would hide the next request.
  */
 HOT bool quiet_begins(descriptor entry)
 {
@@ -48,13 +49,15 @@ HOT bool quiet_begins(descriptor entry)
         reload_look();
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
-    if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns)))
+    connection_set_end(connection, END_OPEN);
+    if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
+        connection_set_end(connection, END_ANSWERED);
         return false;
+    }
     if (__builtin_expect(!http_is_fresh(&connection->http), 0))
         connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    connection_set_end(connection, END_OPEN);
     return true;
 }
 
