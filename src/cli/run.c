@@ -361,8 +361,8 @@ static int start(struct request *request)
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", getenv("SOCKFUSE_CLOCK"));
 
     if (!injection_is_allowed(policy))
-        warnx("this kernel lets root alone make a socket deaf: inject = hang, reset and http-NNN will do nothing to %s; "
-              "run it as root, or rehearse with refuse and delay",
+        warnx("this kernel lets root alone make a socket deaf: inject = hang, reset and http-NNN will do nothing to "
+              "%s; run it as root, or rehearse with refuse and delay",
               request->command[0]);
     bool foreign;
     char *warning = program_warning(&program, &library.elf, &foreign);

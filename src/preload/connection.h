@@ -96,8 +96,8 @@ struct received {
  */
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first);
 /*
- * After a send that began a call, instead of connection_sent: if it was large, the wait for the answer begins now; if it
- * sent nothing, for a reason of the program's own, there is no such call.
+ * After a send that began a call, instead of connection_sent: if it was large, the wait for the answer begins now; if
+ * it sent nothing, for a reason of the program's own, there is no such call.
  */
 void connection_begun(descriptor entry, int fd, ssize_t result, int error);
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);

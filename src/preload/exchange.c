@@ -56,12 +56,19 @@ static bool may_begin(const struct connection *connection)
     return true;
 }
 
-/* Of several threads that send at once, one takes the last call's end away, and begins the next call. */
+/*
+ * Of several threads that send at once, one takes the last call's end away, and begins the next call. The record may
+ * know of an end of which nothing is said here: a handler of a signal jumped out before, or a thread is just about to
+ * say it. Then guard_begin chooses among the threads.
+ */
 static enum call_end take_end(struct connection *connection)
 {
     enum call_end end = (enum call_end)atomic_exchange_explicit(&connection->end, END_OPEN, memory_order_acq_rel);
-    if (end == END_OPEN)
-        return end;
+    if (end == END_OPEN) {
+        if (!guard_is_over(&connection->station->guard, connection->place.call))
+            return end;
+        end = END_ANSWERED;
+    }
     connection_unmark(connection, CONNECTION_ANSWERING);
     connection_mark(connection, CONNECTION_SENT);
     if (end == END_ANSWERED)
@@ -113,7 +120,7 @@ static int begin_call(struct connection *connection, int fd)
 {
     if (connection_has(connection, CONNECTION_BROKEN))
         return refuse_request(connection, fd);
-    if (connection_end(connection) == END_OPEN)
+    if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
         return 0;
     follow_policy(connection);
     if (!may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)

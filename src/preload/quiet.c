@@ -33,9 +33,8 @@ static uint64_t time_ns(const struct target *target)
 
 /*
  * `end` and the record change one after the other, by a plain store and an atomic step. Another thread that looks in
- * between, or a handler of a signal that jumps out there, finds what contradicts itself: then the long way is gone, and
- * what is received next sets it right. So `end` is open first: a call in flight whose end seems to be over is judged by
- * its record all the same, but one that is over and seems open would hide the next request.
+ * between, or a handler of a signal that jumps out there, leaves what contradicts itself: then the long way is gone,
+ * which goes by the record.
  */
 HOT bool quiet_begins(descriptor entry)
 {

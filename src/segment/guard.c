@@ -324,6 +324,13 @@ enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
     return *settled ? PHASE_ANSWERED : phase;
 }
 
+bool guard_is_over(const struct guard *guard, uint32_t call)
+{
+    struct call_view view;
+
+    return read_own(guard, call, &view) && (view.settled == CALL_SETTLED || view.settled == CALL_OVERDUE_ENDED);
+}
+
 /* The real end of a call that was charged while it hung: it has its one outcome, so this is counted apart, once. */
 static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard, const struct call_view *view)
 {

@@ -99,6 +99,8 @@ void guard_requested(struct guard *guard, uint32_t call, const struct target *ta
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns);
 
+/* Whether a call is over: settled, and not as an overdue one whose real end is still to come. */
+bool guard_is_over(const struct guard *guard, uint32_t call);
 /* The present phase of a call; PHASE_ANSWERED also for one that an overdue charge has settled (`*settled` tells). */
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled);
 

@@ -325,8 +325,9 @@ class OrdinaryUser(Rehearsal):
 
     def meets(self, fault):
         server = self.start(Server())
-        return self.sandbox.run([*self.BECOME, SOCKFUSE, "run", "-t", f"127.0.0.1:{server.port}", "-o", f"inject = {fault}", "--",
-                                 PYTHON, "-c", self.CONNECT, str(server.port)], "ordinary",
+        options = ["-t", f"127.0.0.1:{server.port}", "-o", f"inject = {fault}"]
+        return self.sandbox.run([*self.BECOME, SOCKFUSE, "run", *options, "--", PYTHON, "-c", self.CONNECT,
+                                 str(server.port)], "ordinary",
                                 env={"SOCKFUSE_STATE": self.state})
 
     def test_a_fault_is_injected_or_it_is_said_that_it_can_not_be(self):

@@ -108,6 +108,33 @@ static void the_next_request_is_overdue_in_its_own_time(void **state)
     bench_forget(bench, call);
 }
 
+static void a_call_is_over_with_its_real_end(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    uint32_t call = bench_call(bench);
+    assert_false(guard_is_over(&bench->guard, call));
+    bench_requested(bench, call);
+    assert_false(guard_is_over(&bench->guard, call));
+    bench_settle(bench, call, SEEN_BYTES, 0, 0);
+    assert_true(guard_is_over(&bench->guard, call));
+    assert_int_equal(begin(bench, call), ADMIT_PASS);
+    assert_false(guard_is_over(&bench->guard, call));
+    bench->now_ns += 5 * NS_PER_S;
+    bench_succeed(bench);
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    assert_false(guard_is_over(&bench->guard, call));
+    bench_settle(bench, call, SEEN_BYTES, 0, 0);
+    assert_true(guard_is_over(&bench->guard, call));
+    bench->guard.holder ^= 1u << 20;
+    assert_false(guard_is_over(&bench->guard, call));
+    bench->guard.holder ^= 1u << 20;
+    bench_forget(bench, call);
+    assert_false(guard_is_over(&bench->guard, call));
+    assert_false(guard_is_over(&bench->guard, CALL_NONE));
+}
+
 static void a_request_in_flight_is_not_begun_again(void **state)
 {
     struct guard_bench *bench = *state;
@@ -204,6 +231,7 @@ int main(void)
         GUARD_TEST(an_open_circuit_refuses_the_next_request_and_leaves_the_connection_as_it_was),
         GUARD_TEST(where_existing_connections_are_allowed_the_next_request_passes_and_is_counted),
         GUARD_TEST(the_next_request_is_overdue_in_its_own_time),
+        GUARD_TEST(a_call_is_over_with_its_real_end),
         GUARD_TEST(a_request_in_flight_is_not_begun_again),
         GUARD_TEST(what_is_received_after_a_begin_that_never_came_to_its_end_frees_the_connection_for_the_next),
         GUARD_TEST(another_ones_connection_begins_nothing),
