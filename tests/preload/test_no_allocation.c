@@ -1,5 +1,5 @@
 /*
- * test_quiet.c - what the library does not do inside a call: it allocates nothing, and asks the environment nothing.
+ * test_no_allocation.c - what the library does not do inside a call: it allocates nothing, and asks the environment nothing.
  * So a handler of a signal may call it amid malloc, and a thread while another one changes the environment.
  *
  * The functions that must not be called stand in this program, before libc's.
