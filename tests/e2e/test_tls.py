@@ -254,6 +254,58 @@ class Starttls(Tls):
         self.expect(neutral=1)
 
 
+class StarttlsAfterTalk(Tls):
+    """A connection that was kept in plain for a while, and then turns to TLS."""
+
+    CLIENT = """
+import socket, ssl, sys
+plain = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for word in (b"NOOP", b"NOOP", b"NOOP", b"NOOP", b"STARTTLS"):
+    plain.sendall(word)
+    assert plain.recv(10) == b"OK"
+context = ssl.create_default_context(cafile=sys.argv[2])
+secure = context.wrap_socket(plain, server_hostname="localhost")
+for _ in range(2):
+    secure.settimeout(0.6)
+    secure.sendall(b"question")
+    try:
+        print(secure.recv(10))
+    except socket.timeout:
+        print("silence")
+        break
+secure.close()
+"""
+
+    @staticmethod
+    def turn(inner):
+        def behaviour(server, sock, number):
+            while (word := sock.recv(10)):
+                sock.sendall(b"OK")
+                if word == b"STARTTLS":
+                    over_tls(inner)(server, sock, number)
+                    return
+        return behaviour
+
+    def talk(self):
+        result = self.run_client([PYTHON, "-c", self.CLIENT, str(self.server.port), CERTIFICATES.get().authority])
+        self.assertEqual((result.stderr, result.status), ("", 0))
+        return result.stdout.splitlines()
+
+    def test_silence_inside_it_is_a_response_timeout(self):
+        self.start(self.turn(hang))
+        self.assertEqual(self.talk(), ["silence"])
+        self.expect({"response-timeout": 1}, admitted=6, succeeded=5, failed=1)  # the handshake is no call
+
+    def test_answers_inside_it_are_each_their_own(self):
+        def answer(server, sock, number):
+            del server, number
+            while sock.recv(100):
+                sock.sendall(b"answer")
+        self.start(self.turn(answer))
+        self.assertEqual(self.talk(), ["b'answer'"] * 2)
+        self.expect(admitted=7, succeeded=7)
+
+
 class Git(Tls):
     def test_ls_remote_over_https_shows_two_answers(self):
         body = b"%040d\trefs/heads/main\n" % 1

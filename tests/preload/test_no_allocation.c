@@ -1,6 +1,6 @@
 /*
- * test_no_allocation.c - what the library does not do inside a call: it allocates nothing, and asks the environment nothing.
- * So a handler of a signal may call it amid malloc, and a thread while another one changes the environment.
+ * test_no_allocation.c - what the library does not do inside a call: it allocates nothing, and asks the environment
+ * nothing. So a handler of a signal may call it amid malloc, and a thread while another one changes the environment.
  *
  * The functions that must not be called stand in this program, before libc's.
  */
