@@ -16,6 +16,7 @@
 #include "support.h"
 
 #define SLOW_MS 200u
+#define GIVEN_UP_MS 400u /* more than abandon_after */
 /* A program's last words are said no later before the end than this; see life.c. */
 #define LAST_WORDS_MS 40u
 
@@ -76,6 +77,43 @@ static void answer_to_a_request_in_two_parts_is_as_slow_as_its_first_part(void *
     close(fd);
     bare.close(peer);
     server_stop(&server);
+}
+
+static void wait_idle(int fd, int peer)
+{
+    (void)fd, (void)peer;
+    wait_ms(GIVEN_UP_MS);
+}
+
+static void wait_between_two_parts(int fd, int peer)
+{
+    ask(fd, "first");
+    wait_ms(GIVEN_UP_MS);
+    ask(fd, "second");
+    answer(fd, peer);
+}
+
+/* Each request is given up after its own wait, whatever was waited for before. */
+static void request_that_is_given_up_soon_answers_for_no_wait_before_it(void **state)
+{
+    void (*const waits[])(int, int) = {wait_idle, wait_between_two_parts};
+    (void)state;
+    for (size_t i = 0, tries = 0; i < sizeof waits / sizeof *waits; tries++) {
+        struct server server;
+        int peer;
+        server_start(&server, "127.0.0.1", SERVER_LISTENS);
+        int fd = caller_kept(&server, &peer);
+        waits[i](fd, peer);
+        uint64_t since_ms = now_ms(), cancelled = counted(&server, COUNT_NEUTRAL_REASON + NEUTRAL_CANCELLED);
+        ask(fd, "next");
+        close(fd);
+        if (now_ms() - since_ms < LAST_WORDS_MS || tries > 20) { /* else the machine was busy */
+            assert_int_equal(counted(&server, COUNT_NEUTRAL_REASON + NEUTRAL_CANCELLED) - cancelled, 1);
+            i++;
+        }
+        bare.close(peer);
+        server_stop(&server);
+    }
 }
 
 #define STORM_MS 300u
@@ -217,6 +255,7 @@ int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_to_a_request_in_two_parts_is_as_slow_as_its_first_part),
+        cmocka_unit_test(request_that_is_given_up_soon_answers_for_no_wait_before_it),
         cmocka_unit_test(threads_that_share_a_kept_connection_leave_it_counted),
         cmocka_unit_test(handler_that_jumps_out_at_any_point_leaves_a_kept_connection_counted),
     };
