@@ -4,12 +4,14 @@
  */
 /* links: core */
 #define _GNU_SOURCE
+#include <linux/net_tstamp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -114,6 +116,105 @@ static void request_that_is_given_up_soon_answers_for_no_wait_before_it(void **s
         bare.close(peer);
         server_stop(&server);
     }
+}
+
+static void answer_that_takes_longer_than_slow_call_is_slow(void **state)
+{
+    struct server server;
+    int peer;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_kept(&server, &peer);
+    uint64_t slow = counted(&server, COUNT_SLOW);
+    ask(fd, "next");
+    wait_ms(SLOW_MS + 1);
+    answer(fd, peer);
+    expect(&server, "1 succeeded");
+    assert_int_equal(counted(&server, COUNT_SLOW) - slow, 1);
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+}
+
+/* What is in the error queue of a socket is the program's own, not an answer. */
+static void time_stamps_of_what_was_sent_are_no_answer(void **state)
+{
+    struct server server;
+    int peer, stamps = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+    char bytes[64], control[512];
+    struct iovec vector = {bytes, sizeof bytes};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_kept(&server, &peer);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps), 0);
+    ask(fd, "next");
+    wait_long();
+    assert_true(recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) > 0);
+    expect(&server, "1 in-flight");
+    answer(fd, peer);
+    expect(&server, "1 succeeded");
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+}
+
+/* With MSG_TRUNC the kernel throws the bytes away: the program's buffer may be anything. */
+static void bytes_that_are_thrown_away_are_not_looked_at(void **state)
+{
+    struct server server;
+    int peer;
+    void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_ptr_not_equal(nowhere, MAP_FAILED);
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_kept(&server, &peer);
+    ask(fd, "next");
+    assert_int_equal(bare.send(peer, "+", 1, 0), 1);
+    assert_int_equal(recv(fd, nowhere, 1, MSG_TRUNC), 1);
+    expect(&server, "1 succeeded");
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+    munmap(nowhere, 4096);
+}
+
+struct line {
+    int fd, peer;
+};
+
+static void ask_in_child(void *context)
+{
+    struct line *line = context;
+    char byte;
+    CHECK(send(line->fd, "a", 1, 0) == 1 && bare.send(line->peer, "+", 1, 0) == 1 && recv(line->fd, &byte, 1, 0) == 1);
+}
+
+static void receive_in_child(void *context)
+{
+    struct line *line = context;
+    char byte;
+    CHECK(bare.send(line->peer, "+", 1, 0) == 1 && recv(line->fd, &byte, 1, 0) == 1);
+}
+
+static void requests_and_answers_of_a_forked_child_are_none_of_its_parents(void **state)
+{
+    struct server server;
+    struct line line;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    line.fd = caller_kept(&server, &line.peer);
+    assert_true(exited_well(actor_wait(actor_fork(ask_in_child, &line))));
+    expect(&server, "nothing");
+    ask(line.fd, "next");
+    assert_true(exited_well(actor_wait(actor_fork(receive_in_child, &line))));
+    expect(&server, "1 in-flight");
+    answer(line.fd, line.peer);
+    expect(&server, "1 succeeded");
+    close(line.fd);
+    bare.close(line.peer);
+    server_stop(&server);
 }
 
 #define STORM_MS 300u
@@ -256,6 +357,10 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_to_a_request_in_two_parts_is_as_slow_as_its_first_part),
         cmocka_unit_test(request_that_is_given_up_soon_answers_for_no_wait_before_it),
+        cmocka_unit_test(answer_that_takes_longer_than_slow_call_is_slow),
+        cmocka_unit_test(time_stamps_of_what_was_sent_are_no_answer),
+        cmocka_unit_test(bytes_that_are_thrown_away_are_not_looked_at),
+        cmocka_unit_test(requests_and_answers_of_a_forked_child_are_none_of_its_parents),
         cmocka_unit_test(threads_that_share_a_kept_connection_leave_it_counted),
         cmocka_unit_test(handler_that_jumps_out_at_any_point_leaves_a_kept_connection_counted),
     };
