@@ -44,9 +44,8 @@ void told_begun(descriptor entry, int fd, ssize_t result);
 /*
  * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
  * not made, there is no SIGPIPE, and the value is what the program shall see, with errno. `vector`, `count`: where the
- * bytes are; NULL: not in the program's memory. `first`: the same of the first bytes, once the kernel has taken some.
- * Both are expressions that are evaluated only in rehearsal, and only after the call: the kernel is the first to read
- * the caller's memory.
+ * bytes are; NULL: not in the program's memory; an expression that is evaluated in rehearsal alone. `first`: where the
+ * first bytes are, or NULL; evaluated after the call, for the kernel is the first to read the caller's memory.
  */
 #define SEND(type, entry, fd, vector, count, first, call)                                                              \
     ({                                                                                                                 \

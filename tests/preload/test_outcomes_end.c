@@ -516,16 +516,21 @@ static int scene_overdue_thread(int argc, char **argv)
     return 0;
 }
 
-static void overdue_attempts_of_other_threads_are_charged_over_tcp_and_unix(void **state)
+/* A scene with a clock of its own, which it may set. */
+static void run_with_clock(const char *scene, const char *policy)
 {
     char variable[PATH_MAX + 32];
-    (void)state;
-    snprintf(clock_path, sizeof clock_path, "%s/clock-of-threads", stage_folder());
+    snprintf(clock_path, sizeof clock_path, "%s/clock-of-%s", stage_folder(), scene);
     snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s", clock_path);
     clock_set(1000 * SECOND);
-    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:* unix:*\nabandon_after = 1m\n",
-                                    .environment = {variable}};
-    assert_true(exited_well(scene_run("overdue-thread", &options)));
+    struct scene_options options = {.policy = policy, .environment = {variable}};
+    assert_true(exited_well(scene_run(scene, &options)));
+}
+
+static void overdue_attempts_of_other_threads_are_charged_over_tcp_and_unix(void **state)
+{
+    (void)state;
+    run_with_clock("overdue-thread", "[t]\nmatch = 127.0.0.1:* unix:*\nabandon_after = 1m\n");
 }
 
 /* --- half a close --- */
@@ -562,14 +567,8 @@ static void half_close_long_before_the_close_begins_a_wait_of_its_own(void **sta
 
 static void overdue_attempts_are_charged_while_they_hang(void **state)
 {
-    char variable[PATH_MAX + 32];
     (void)state;
-    snprintf(clock_path, sizeof clock_path, "%s/clock", stage_folder());
-    snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s", clock_path);
-    clock_set(1000 * SECOND);
-    struct scene_options options = {.policy = "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1m\n",
-                                    .environment = {variable}};
-    assert_true(exited_well(scene_run("overdue", &options)));
+    run_with_clock("overdue", "[t]\nmatch = 127.0.0.1:*\nabandon_after = 1m\n");
 }
 
 int main(int argc, char **argv)

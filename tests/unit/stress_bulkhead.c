@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +25,6 @@
 enum { PROCESSES = 4, THREADS = 2, LIMIT = 3 };
 #define RUN_NS (3 * NS_PER_S)
 #define KILL_EVERY_US 2000
-#define CHILD_SECONDS_MAX 60
 
 struct arena {
     _Atomic bool over;
@@ -93,20 +91,13 @@ static void *work(void *context)
 
 static pid_t start_process(struct guard_bench *bench, uint64_t seed)
 {
-    pid_t parent = getpid(), child = fork();
+    pid_t child = bench_fork_worker(bench);
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     char path[128];
 
-    assert_true(child >= 0);
     if (child > 0)
         return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(CHILD_SECONDS_MAX);
-    if (getppid() != parent)
-        _exit(1);
-    bench->guard.pid = (uint32_t)getpid();
-    bench->guard.holder = process_join(&bench->segment, "worker", 1);
     snprintf(path, sizeof path, "%s/places", bench->folder);
     for (unsigned int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){

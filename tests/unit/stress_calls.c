@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@
 
 enum { PROCESSES = 6, THREADS = 2, HELD_MAX = 8 };
 #define RUN_NS (1200 * NS_PER_MS)
-#define CHILD_SECONDS_MAX 30
 
 /* What all processes see beside the segment. */
 struct arena {
@@ -192,21 +190,12 @@ static void *work(void *context)
 
 static pid_t start_process(struct guard_bench *bench, unsigned int process, uint64_t seed, bool leases_last)
 {
-    pid_t parent = getpid(), child = fork();
+    pid_t child = bench_fork_worker(bench);
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
 
-    assert_true(child >= 0);
     if (child > 0)
         return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(CHILD_SECONDS_MAX);
-    if (getppid() != parent)
-        _exit(1);
-    bench->guard.pid = (uint32_t)getpid();
-    bench->guard.holder = process_join(&bench->segment, "worker", 1);
-    if (bench->guard.holder == 0)
-        _exit(2);
     for (unsigned int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.bench = bench,
                                      .process = process,

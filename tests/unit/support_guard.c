@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "segment/journal.h"
+#include "segment/layout.h"
 #include "segment/process.h"
 
 #define CHILD_SECONDS_MAX 60
@@ -97,6 +98,22 @@ int guard_bench_teardown(void **state)
     segment_detach(&bench->segment);
     remove_folder(bench->folder);
     free(bench);
+    return 0;
+}
+
+pid_t bench_fork_worker(struct guard_bench *bench)
+{
+    pid_t parent = getpid(), child = fork();
+
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(CHILD_SECONDS_MAX);
+    if (getppid() != parent)
+        _exit(1);
+    if (!join(bench))
+        _exit(2);
     return 0;
 }
 
@@ -227,6 +244,21 @@ enum circuit_state bench_state(const struct guard_bench *bench)
 uint32_t bench_failures(const struct guard_bench *bench)
 {
     return view_of(bench).failures;
+}
+
+struct circuit_entry *bench_entry(const struct guard_bench *bench)
+{
+    return circuits_entry(&bench->segment, bench->circuit);
+}
+
+uint32_t bench_connections(const struct guard_bench *bench)
+{
+    return (uint32_t)atomic_load(&bench_entry(bench)->connections);
+}
+
+void bench_let_recount(const struct guard_bench *bench)
+{
+    atomic_store(&bench_entry(bench)->recounted_ns, 0);
 }
 
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last)

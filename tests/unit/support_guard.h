@@ -69,6 +69,12 @@ uint64_t bench_late_or_counted(const struct guard_bench *bench); /* outcomes so 
 enum circuit_state bench_state(const struct guard_bench *bench);
 uint32_t bench_failures(const struct guard_bench *bench);
 
+/* The circuit's place in the table, and how many connections have a share of max_connections there. */
+struct circuit_entry *bench_entry(const struct guard_bench *bench);
+uint32_t bench_connections(const struct guard_bench *bench);
+/* As if they had been counted anew long ago: whoever needs it next does so. */
+void bench_let_recount(const struct guard_bench *bench);
+
 /* Events of a type in the journal, and the last of them (may be NULL). */
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last);
 
@@ -77,6 +83,11 @@ unsigned int bench_events(const struct guard_bench *bench, enum event_type type,
  * when `live` is done.
  */
 pid_t bench_child(struct guard_bench *bench, void (*live)(struct guard_bench *bench));
+/*
+ * A child for a stress test, which joins the segment under an identity of its own and ends with its parent. Returns as
+ * fork does.
+ */
+pid_t bench_fork_worker(struct guard_bench *bench);
 /* What a child may live: a call that got so far, or a probe 10 s after the bench's time. */
 void live_connecting(struct guard_bench *bench);
 void live_connected(struct guard_bench *bench);

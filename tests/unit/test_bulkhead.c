@@ -11,22 +11,6 @@
 #include "segment/bulkhead.h"
 #include "segment/layout.h"
 
-static struct circuit_entry *entry_of(const struct guard_bench *bench)
-{
-    return circuits_entry(&bench->segment, bench->circuit);
-}
-
-static uint32_t counted(const struct guard_bench *bench)
-{
-    return (uint32_t)atomic_load(&entry_of(bench)->connections);
-}
-
-/* As if the last recount had been long ago. */
-static void let_recount(const struct guard_bench *bench)
-{
-    atomic_store(&entry_of(bench)->recounted_ns, 0);
-}
-
 static void assert_refused(struct guard_bench *bench, enum admission reason)
 {
     uint64_t before = bench_sum(bench, counter_of_refusal(reason)), all = bench_sum(bench, COUNT_REFUSED);
@@ -60,7 +44,7 @@ static void one_more_than_the_limit_is_refused_and_has_room_again_when_one_ends(
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
     for (unsigned int i = 0; i < 3; i++)
         bench_forget(bench, calls[i]);
-    assert_int_equal(counted(bench), 0);
+    assert_int_equal(bench_connections(bench), 0);
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
     assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
 }
@@ -74,9 +58,9 @@ static void a_share_is_given_back_once(void **state)
     bench_forget(bench, ends);
     bench_forget(bench, ends);
     bulkhead_give(&bench->segment, ends, 2);
-    assert_int_equal(counted(bench), 1);
+    assert_int_equal(bench_connections(bench), 1);
     bench_forget(bench, stays);
-    assert_int_equal(counted(bench), 0);
+    assert_int_equal(bench_connections(bench), 0);
 }
 
 static void without_a_limit_nothing_is_counted(void **state)
@@ -84,9 +68,9 @@ static void without_a_limit_nothing_is_counted(void **state)
     struct guard_bench *bench = *state;
     uint32_t call = bench_call(bench);
 
-    assert_int_equal(atomic_load(&entry_of(bench)->connections), 0);
+    assert_int_equal(atomic_load(&bench_entry(bench)->connections), 0);
     bench_forget(bench, call);
-    assert_int_equal(atomic_load(&entry_of(bench)->connections), 0);
+    assert_int_equal(atomic_load(&bench_entry(bench)->connections), 0);
 }
 
 static void each_circuit_has_a_limit_of_its_own(void **state)
@@ -135,7 +119,7 @@ static void who_is_refused_by_the_circuit_gives_his_share_back(void **state)
     bench_open(bench);
     for (unsigned int i = 0; i < 10; i++)
         assert_refused(bench, ADMIT_REFUSED_OPEN);
-    assert_int_equal(counted(bench), 0);
+    assert_int_equal(bench_connections(bench), 0);
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
 }
 
@@ -148,7 +132,7 @@ static void observe_counts_what_the_bulkhead_would_refuse_and_lets_it_pass(void 
     uint32_t first = bench_call(bench), second = bench_call(bench);
     assert_int_equal(bench_sum(bench, counter_of_refusal(ADMIT_REFUSED_BULKHEAD)), 1);
     assert_int_equal(bench_sum(bench, COUNT_ADMITTED), 2);
-    assert_int_equal(counted(bench), 1);
+    assert_int_equal(bench_connections(bench), 1);
     /* It would not have been made: it does not count for the circuit. */
     for (unsigned int i = 0; i < 5; i++) {
         uint32_t call = bench_call(bench);
@@ -159,7 +143,7 @@ static void observe_counts_what_the_bulkhead_would_refuse_and_lets_it_pass(void 
     assert_int_equal(bench_failures(bench), 0);
     bench_forget(bench, first);
     bench_forget(bench, second);
-    assert_int_equal(counted(bench), 0);
+    assert_int_equal(bench_connections(bench), 0);
 }
 
 static void closed_counts_its_connections_and_refuses_none(void **state)
@@ -191,18 +175,18 @@ static void a_dead_processs_shares_come_back(void **state)
     uint32_t own = bench_call(bench);
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
     bench_kill(bench, first);
-    let_recount(bench);
+    bench_let_recount(bench);
     uint32_t call = bench_call(bench);
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
     bench_kill(bench, second);
-    let_recount(bench);
+    bench_let_recount(bench);
     uint32_t other = bench_call(bench);
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
-    assert_int_equal(counted(bench), 3);
+    assert_int_equal(bench_connections(bench), 3);
     bench_forget(bench, own);
     bench_forget(bench, call);
     bench_forget(bench, other);
-    assert_int_equal(counted(bench), 0);
+    assert_int_equal(bench_connections(bench), 0);
     /* What the dead left in the table is found by the scan for overdue calls. */
     bench->now_ns += 3600 * NS_PER_S;
     bench_forget(bench, bench_call(bench));
@@ -215,13 +199,13 @@ static void a_refusal_soon_after_a_recount_makes_no_other(void **state)
     bench->target.max_connections = 1;
     uint32_t call = bench_call(bench);
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
-    atomic_store(&entry_of(bench)->recounted_ns, clock_real_ns());
-    atomic_store(&entry_of(bench)->connections, 7); /* too high: only a recount could tell */
+    atomic_store(&bench_entry(bench)->recounted_ns, clock_real_ns());
+    atomic_store(&bench_entry(bench)->connections, 7); /* too high: only a recount could tell */
     for (unsigned int i = 0; i < 3; i++)
         assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
-    let_recount(bench);
+    bench_let_recount(bench);
     assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
-    assert_int_equal(counted(bench), 1);
+    assert_int_equal(bench_connections(bench), 1);
     bench_forget(bench, call);
     bench_forget(bench, bench_call(bench));
 }
@@ -245,15 +229,15 @@ static void a_kill_between_any_two_steps_costs_no_place(void **state)
                 if (call != own && atomic_load(&record->owner) != 0)
                     atomic_store(&record->share, marks[i] == 0 ? 0 : marks[i] | (bench->circuit + 1));
             }
-            atomic_store(&entry_of(bench)->connections, 1 + extra);
-            let_recount(bench);
+            atomic_store(&bench_entry(bench)->connections, 1 + extra);
+            bench_let_recount(bench);
             uint32_t call = bench_call(bench);
-            let_recount(bench);
+            bench_let_recount(bench);
             assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
             bench_forget(bench, own);
             bench_forget(bench, call);
             assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
-            assert_int_equal(counted(bench), 0);
+            assert_int_equal(bench_connections(bench), 0);
             bench->now_ns += 3600 * NS_PER_S;
             bench_forget(bench, bench_call(bench));
         }
@@ -288,15 +272,15 @@ static void a_corrupt_count_is_counted_anew(void **state)
     bench->target.max_connections = 2;
     for (unsigned int i = 0; i < sizeof counts / sizeof *counts; i++) {
         uint32_t first = bench_call(bench);
-        atomic_store(&entry_of(bench)->connections, counts[i]);
-        atomic_store(&entry_of(bench)->recounted_ns, i % 2 ? UINT64_MAX : clock_real_ns() + NS_PER_S);
+        atomic_store(&bench_entry(bench)->connections, counts[i]);
+        atomic_store(&bench_entry(bench)->recounted_ns, i % 2 ? UINT64_MAX : clock_real_ns() + NS_PER_S);
         uint32_t second = bench_call(bench);
-        let_recount(bench);
+        bench_let_recount(bench);
         assert_refused(bench, ADMIT_REFUSED_BULKHEAD);
         bench_forget(bench, first);
-        atomic_store(&entry_of(bench)->connections, 0); /* too low: nothing goes below */
+        atomic_store(&bench_entry(bench)->connections, 0); /* too low: nothing goes below */
         bench_forget(bench, second);
-        assert_int_equal(counted(bench), 0);
+        assert_int_equal(bench_connections(bench), 0);
     }
 }
 
@@ -311,9 +295,9 @@ static void a_corrupt_share_is_nobodys(void **state)
     bulkhead_give(&bench->segment, call, 2);
     bulkhead_give(&bench->segment, CALL_NONE, 2);
     assert_int_equal(bulkhead_count(&bench->segment, CIRCUIT_INDEX_NONE), 0);
-    assert_int_equal(counted(bench), 1);
+    assert_int_equal(bench_connections(bench), 1);
     bench_forget(bench, call);
-    atomic_store(&entry_of(bench)->connections, 0);
+    atomic_store(&bench_entry(bench)->connections, 0);
 }
 
 /* --- what is told --- */
@@ -382,7 +366,7 @@ static void *come_and_go(void *context)
 
         if (bench_admit(bench, &call) == ADMIT_REFUSED_BULKHEAD) {
             atomic_fetch_add(&refused, 1);
-            let_recount(bench); /* so that there is always one who counts while others come and go */
+            bench_let_recount(bench); /* so that there is always one who counts while others come and go */
             continue;
         }
         uint32_t now = atomic_fetch_add(&within, 1) + 1, most = atomic_load(&most_within);
@@ -415,8 +399,8 @@ static void of_many_at_once_no_more_than_the_limit_are_within(void **state)
     assert_int_equal(bench_sum(bench, COUNT_REFUSED), atomic_load(&refused));
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 1);
     /* Too high it may be, for a moment; never too low. */
-    assert_in_range(counted(bench), 1, LIMIT);
-    let_recount(bench);
+    assert_in_range(bench_connections(bench), 1, LIMIT);
+    bench_let_recount(bench);
     uint32_t more[LIMIT - 1];
     for (unsigned int i = 0; i < LIMIT - 1; i++)
         more[i] = bench_call(bench);

@@ -30,22 +30,6 @@
 /* Records between two that matter, so that a scan is on its way between them for long. */
 #define BETWEEN 100u
 
-static struct circuit_entry *entry_of(const struct guard_bench *bench)
-{
-    return circuits_entry(&bench->segment, bench->circuit);
-}
-
-static uint32_t counted(const struct guard_bench *bench)
-{
-    return (uint32_t)atomic_load(&entry_of(bench)->connections);
-}
-
-/* Next to count anew is whoever needs it. */
-static void let_recount(const struct guard_bench *bench)
-{
-    atomic_store(&entry_of(bench)->recounted_ns, 0);
-}
-
 /* --- the child --- */
 
 struct stepped {
@@ -121,8 +105,8 @@ static void end(struct guard_bench *bench)
     waitpid(stepped->pid, &status, 0);
     for (uint32_t call = 0; call < calls_limit(&bench->segment); call++)
         atomic_store(&bench->segment.map->calls[call].owner, 0);
-    atomic_store(&entry_of(bench)->connections, 0);
-    let_recount(bench);
+    atomic_store(&bench_entry(bench)->connections, 0);
+    bench_let_recount(bench);
 }
 
 static int set_up(void **state)
@@ -143,13 +127,13 @@ static int tear_down(void **state)
 static unsigned int find_changes(struct guard_bench *bench, unsigned int at[], unsigned int most)
 {
     unsigned int count = 0;
-    uint64_t word = atomic_load(&entry_of(bench)->connections);
+    uint64_t word = atomic_load(&bench_entry(bench)->connections);
     uint32_t share = atomic_load(&bench->segment.map->calls[stepped->call].share);
 
     at[count++] = 0;
     for (unsigned int steps = 1; steps < STEPS_MAX && !is_over(); steps++) {
         step();
-        uint64_t word_now = atomic_load(&entry_of(bench)->connections);
+        uint64_t word_now = atomic_load(&bench_entry(bench)->connections);
         uint32_t share_now = atomic_load(&bench->segment.map->calls[stepped->call].share);
         if ((word_now != word || share_now != share) && count < most)
             at[count++] = steps;
@@ -165,7 +149,7 @@ static void one_of_two_gets_the_last_place(struct guard_bench *bench, bool leake
 {
     unsigned int at[16];
 
-    atomic_store(&entry_of(bench)->connections, leaked);
+    atomic_store(&bench_entry(bench)->connections, leaked);
     if (!start(bench, 1))
         skip();
     unsigned int count = find_changes(bench, at, sizeof at / sizeof *at);
@@ -173,18 +157,18 @@ static void one_of_two_gets_the_last_place(struct guard_bench *bench, bool leake
     assert_true(count >= 4); /* before; marked; counted; held */
     end(bench);
     for (unsigned int i = 0; i < count; i++) {
-        atomic_store(&entry_of(bench)->connections, leaked);
+        atomic_store(&bench_entry(bench)->connections, leaked);
         assert_true(start(bench, 1));
         for (unsigned int steps = 0; steps < at[i]; steps++)
             step();
-        let_recount(bench);
+        bench_let_recount(bench);
         uint32_t call = calls_claim(&bench->segment, bench->guard.holder);
         bool own = bulkhead_take(&bench->segment, bench->circuit, call, 1);
-        let_recount(bench);
+        bench_let_recount(bench);
         bool others = run_to_the_end();
         if (own + others != 1)
             fail_msg("at change %u of %u: %d and %d have the one place", i, count, own, others);
-        assert_int_equal(counted(bench), 1);
+        assert_int_equal(bench_connections(bench), 1);
         end(bench);
     }
 }
@@ -217,8 +201,8 @@ static void a_count_that_was_overtaken_is_thrown_away(void **state)
         while (second < first + BETWEEN)
             second = calls_claim(&bench->segment, bench->guard.holder);
         assert_true(bulkhead_take(&bench->segment, bench->circuit, second, 2));
-        atomic_store(&entry_of(bench)->connections, 2);
-        let_recount(bench);
+        atomic_store(&bench_entry(bench)->connections, 2);
+        bench_let_recount(bench);
         if (!start(bench, 2))
             skip();
         if (point == 0) {
@@ -233,8 +217,8 @@ static void a_count_that_was_overtaken_is_thrown_away(void **state)
         run_to_the_end();
         uint32_t within = bulkhead_count(&bench->segment, bench->circuit);
         assert_in_range(within, 1, 2);
-        if (counted(bench) < within)
-            fail_msg("at point %u: %u are counted, and %u are within", point, counted(bench), within);
+        if (bench_connections(bench) < within)
+            fail_msg("at point %u: %u are counted, and %u are within", point, bench_connections(bench), within);
         end(bench);
     }
 }
