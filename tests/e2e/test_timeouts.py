@@ -149,10 +149,10 @@ class Timeouts(unittest.TestCase):
     # the program's own limit
 
     def test_a_shorter_timeout_of_the_programs_own_wins(self):
+        # Which words curl has for its timeout depends on which of its two timers comes first; the number does not.
         for command, words in ((urllib(0.5), "timed out"), (wget(0.5), "timed out"),
-                               (curl("-m", "0.5"), "Connection time"),
-                               (curl("--connect-timeout", "0.5"), "Timeout was reached")):
-            with self.subTest(words):
+                               (curl("-m", "0.5"), "curl: (28)"), (curl("--connect-timeout", "0.5"), "curl: (28)")):
+            with self.subTest(command=command):
                 self.start(BlackHole(), connect_timeout="30s")
                 bare = self.sandbox.run(command(self.server), BARE)
                 self.ends(command, 0.5, "connect-timeout", words)
