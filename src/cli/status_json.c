@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/status_json.h"
+#include "segment/date.h"
 #include "segment/process.h"
 #include "segment/text.h"
 

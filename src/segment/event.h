@@ -78,7 +78,5 @@ size_t event_json(const struct event *event, char *text, size_t size);
  * does.
  */
 size_t event_line(const struct event *event, char *text, size_t size);
-/* RFC 3339 in UTC with milliseconds ("2026-02-03T04:05:06.789Z"); 24 bytes, or 0 if `size` is less than 25. */
-size_t time_rfc3339(uint64_t wall_ns, char *text, size_t size);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -374,35 +373,7 @@ static void a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun(void **s
         memset(buffer, '#', sizeof buffer);
         assert_int_equal(event_line(&event, buffer, size), size < line_needed ? 0 : line_needed - 1);
         assert_int_equal(buffer[size], '#');
-        memset(buffer, '#', sizeof buffer);
-        assert_int_equal(time_rfc3339(SOME_TIME_NS, buffer, size), size < 25 ? 0 : 24);
-        assert_int_equal(buffer[size], '#');
     }
-}
-
-static void check_time(uint64_t seconds)
-{
-    char expected[40], got[40];
-    time_t time = (time_t)seconds;
-    struct tm broken;
-    assert_non_null(gmtime_r(&time, &broken));
-    assert_int_equal(strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.005Z", &broken), 24);
-    assert_int_equal(time_rfc3339(seconds * NS_PER_S + 5999999, got, sizeof got), 24);
-    assert_string_equal(got, expected);
-}
-
-static void times_are_right_on_every_day_until_2554(void **state)
-{
-    (void)state;
-    char text[32];
-    for (uint64_t day = 0; day < UINT64_MAX / NS_PER_S / 86400; day++) {
-        check_time(day * 86400);
-        check_time(day * 86400 + 86399);
-    }
-    assert_int_equal(time_rfc3339(UINT64_C(951782400) * NS_PER_S, text, sizeof text), 24);
-    assert_string_equal(text, "2000-02-29T00:00:00.000Z");
-    assert_int_equal(time_rfc3339(UINT64_MAX, text, sizeof text), 24);
-    assert_string_equal(text, "2554-07-21T23:34:33.709Z");
 }
 
 static void types_have_names(void **state)
@@ -438,7 +409,6 @@ int main(void)
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),
         cmocka_unit_test(ordinary_names_of_full_length_are_not_cut),
         cmocka_unit_test(a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun),
-        cmocka_unit_test(times_are_right_on_every_day_until_2554),
         cmocka_unit_test(types_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

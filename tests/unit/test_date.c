@@ -1,0 +1,59 @@
+/*
+ * test_date.c - moments as RFC 3339, against the C library's own calendar.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "segment/clock.h"
+#include "segment/date.h"
+
+static void check_time(uint64_t seconds)
+{
+    char expected[40], got[40];
+    time_t time = (time_t)seconds;
+    struct tm broken;
+    assert_non_null(gmtime_r(&time, &broken));
+    assert_int_equal(strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.005Z", &broken), 24);
+    assert_int_equal(time_rfc3339(seconds * NS_PER_S + 5999999, got, sizeof got), 24);
+    assert_string_equal(got, expected);
+}
+
+static void times_are_right_on_every_day_until_2554(void **state)
+{
+    (void)state;
+    char text[32];
+    for (uint64_t day = 0; day < UINT64_MAX / NS_PER_S / 86400; day++) {
+        check_time(day * 86400);
+        check_time(day * 86400 + 86399);
+    }
+    assert_int_equal(time_rfc3339(UINT64_C(951782400) * NS_PER_S, text, sizeof text), 24);
+    assert_string_equal(text, "2000-02-29T00:00:00.000Z");
+    assert_int_equal(time_rfc3339(UINT64_MAX, text, sizeof text), 24);
+    assert_string_equal(text, "2554-07-21T23:34:33.709Z");
+}
+
+static void nothing_is_written_beyond_the_room_given(void **state)
+{
+    (void)state;
+    char text[40];
+    for (size_t size = 0; size < 30; size++) {
+        memset(text, '#', sizeof text);
+        assert_int_equal(time_rfc3339(NS_PER_S, text, size), size < 25 ? 0 : 24);
+        assert_int_equal(text[size], '#');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_right_on_every_day_until_2554),
+        cmocka_unit_test(nothing_is_written_beyond_the_room_given),
+    };
+    return cmocka_run_group_tests_name("date", tests, NULL, NULL);
+}
