@@ -12,8 +12,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, end_in_handshake, eventually,  # noqa: E402
-                      flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
+from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, asleep, end_in_handshake,  # noqa: E402
+                      eventually, flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
 from matrix.programs import POSTGRES, PROGRAMS, SEEN  # noqa: E402
 
 load_tests = ParallelSuite.load(8)
@@ -198,7 +198,7 @@ class Judged(Tls):
     def test_a_silent_session_is_overdue_while_it_hangs(self):
         self.start(over_tls(stay_silent), failure_threshold=1, response_timeout="10s")
         process = self.sandbox.popen(["curl", "-sS", self.server.url], RUN, self.trust)
-        self.assertTrue(eventually(lambda: self.server.requests == 1))
+        self.assertTrue(eventually(lambda: self.server.requests == 1 and asleep(process)))
         self.sandbox.clock.advance_seconds(10)
         self.assertEqual(self.curl().status, 7)
         self.expect({"response-timeout": 1}, succeeded=0)
