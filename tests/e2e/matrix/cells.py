@@ -99,7 +99,9 @@ class Cells(unittest.TestCase):
         server = self.place(entry, scenario)
         sandbox = Sandbox(self)
         sandbox.guard(server, failure_threshold=100)
-        timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) if scenario.waits else ENOUGH
+        timeout = ENOUGH
+        if scenario.waits:
+            timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) + (1 if scenario.begins else 0)
         command = entry.command(server, timeout, 2 if scenario.again else 1)
         about = {"env": self.environment(entry, server), "stdin": entry.stdin}
         if scenario.name in WITHOUT_A_POLICY:
