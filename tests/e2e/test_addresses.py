@@ -25,7 +25,7 @@ POSTGRES = Shared(Postgres)
 
 
 def python_urllib(host, port):
-    return [PYTHON, CLIENTS / "urllib_get.py", f"http://{host}:{port}/", 1]
+    return [PYTHON, CLIENTS / "urllib_get.py", f"http://{host}:{port}/", 2]
 
 
 def psql(host, port):

@@ -150,7 +150,7 @@ class Http(unittest.TestCase):
         self.assertEqual(circuit["counters"]["succeeded"], self.server.requests, circuit)
 
     def hangs(self, client):
-        self.start(client)
+        self.start(client, abandon_after="50ms")
         self.opened_by_a_hang()
         before, requests_before, refused = self.server.connections, self.server.requests, self.counters["refused"]
         began = time.monotonic()

@@ -75,7 +75,7 @@ class Tls(unittest.TestCase):
 class Judged(Tls):
     def opens_by_silence(self, entry):
         """Handshake, tickets, request, silence: two of them open the circuit; a probe that is answered closes it."""
-        self.start(over_tls(stay_silent), failure_threshold=2)
+        self.start(over_tls(stay_silent), failure_threshold=2, abandon_after="50ms")
         for _ in range(2):
             self.run_client(entry.command(self.server, 1), stdin=entry.stdin)
         circuit = self.sandbox.circuit(self.server)
