@@ -25,7 +25,7 @@ POSTGRES = Shared(Postgres)
 
 
 def python_urllib(host, port):
-    return [PYTHON, CLIENTS / "urllib_get.py", f"http://{host}:{port}/", 1]
+    return [PYTHON, CLIENTS / "urllib_get.py", f"http://{host}:{port}/", 2]
 
 
 def psql(host, port):
@@ -147,7 +147,7 @@ class Names(unittest.TestCase):
 
     def impatient_calls_open(self, limit):
         """A client that has one timeout for all addresses gives up at the first, and never comes to the second."""
-        command = [PYTHON, CLIENTS / "asyncio_get.py", *self.destination.split(":"), 0.7]
+        command = [PYTHON, CLIENTS / "asyncio_get.py", *self.destination.split(":"), 1.5]
         for _ in range(limit):
             self.assertEqual(self.sandbox.run(command).stderr, "TimeoutError: \n")
         # A failed attempt may wait for what the other addresses say; at the latest the next admission charges it.
@@ -157,11 +157,11 @@ class Names(unittest.TestCase):
         self.assertEqual(self.sandbox.failures(self.destination), {"connect-timeout": limit}, circuit)
 
     def test_calls_that_give_up_at_the_first_of_two_dead_addresses_open(self):
-        self.start("two.test", BLACK_HOLE, up=False, failure_threshold=3)
+        self.start("two.test", BLACK_HOLE, up=False, failure_threshold=3, abandon_after="50ms")
         self.impatient_calls_open(3)
 
     def test_calls_that_never_come_to_the_living_address_open(self):
-        self.start("two.test", BLACK_HOLE, failure_threshold=3)
+        self.start("two.test", BLACK_HOLE, failure_threshold=3, abandon_after="50ms")
         self.impatient_calls_open(3)
         self.assertEqual(self.alive.connections, 0)
 

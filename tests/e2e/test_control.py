@@ -93,7 +93,7 @@ class Bulkhead(Control):
         os.kill(holder.pid, signal.SIGKILL)
         # A zombie until somebody waits for it; and the places were counted anew a moment ago.
         os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
-        self.assertTrue(eventually(lambda: self.call(other) == "answered", 1))
+        self.assertTrue(eventually(lambda: self.call(other) == "answered"))
         self.assertEqual([self.hold(other) for _ in range(4)], ["connected"] * 3 + ["ECONNREFUSED"])
         self.assertEqual(self.circuit()["connections"], 4)
 

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -54,21 +55,21 @@ class Fixture(unittest.TestCase):
         for family in FAMILIES:
             with self.subTest(family=family.name):
                 server = self.start(stay_silent, family)
-                client = self.connect(server, 0.3)
+                client = self.connect(server)
                 client.sendall(REQUEST)
                 client.shutdown(socket.SHUT_WR)
+                client.settimeout(0.3)
                 with self.assertRaises(TimeoutError):
                     client.recv(1)
                 self.assertTrue(eventually(lambda server=server: server.requests == 1))
 
     def test_a_late_server_answers_late(self):
         server = self.start(answer_late(0.3))
-        client = self.connect(server, 0.1)
+        client = self.connect(server, 5)
+        began = time.monotonic()
         client.sendall(REQUEST)
-        with self.assertRaises(TimeoutError):
-            client.recv(1)
-        client.settimeout(5)
         self.assertTrue(client.recv(65536).endswith(ANSWER))
+        self.assertGreaterEqual(time.monotonic() - began, 0.3)
 
     def test_a_reset_after_the_request_is_a_reset(self):
         for family in FAMILIES:

@@ -121,22 +121,20 @@ class Curl(Base):
             for keys, kind in ((PATIENT, KINDS[phase]), (IMPATIENT, NEUTRAL)):
                 with self.subTest(phase=phase, **keys):
                     self.start(phase, **keys)
-                    self.assertEqual(self.sandbox.run(["curl", "-sS", "-m", "0.2", self.server.url]).status, 28)
+                    self.assertEqual(self.sandbox.run(["curl", "-sS", "-m", "1", self.server.url]).status, 28)
                     self.expect(kind)
 
-    def test_as_built_in_a_wait_of_100_ms_is_cancelled_and_one_of_600_ms_a_timeout(self):
-        self.start(ANSWER)
-        self.sandbox.run(["curl", "-sS", "-m", "0.6", self.server.url])
-        self.expect("response-timeout")
-        self.start(CONNECT)
-        self.sandbox.run(["curl", "-sS", "-m", "0.6", self.server.url])
-        self.expect("connect-timeout")
+    def test_as_built_in_a_wait_of_more_than_a_second_is_a_timeout(self):
+        for phase in (ANSWER, CONNECT):
+            self.start(phase)
+            self.sandbox.run(["curl", "-sS", "-m", "1.5", self.server.url])
+            self.expect(KINDS[phase])
 
 
 class Wget(Base):
     def test_each_of_its_jumps_out_of_connect_is_a_timeout_and_then_it_is_refused(self):
         """siglongjmp from a SIGALRM handler out of a blocking connect, several times in one process."""
-        self.start(CONNECT, failure_threshold=3)
+        self.start(CONNECT, failure_threshold=3, **PATIENT)
         result = self.sandbox.run(["wget", "-nv", "-O", "-", "--waitretry", "0", "--retry-connrefused", "-t", "5", "-T",
                                    "0.5", self.server.url])
         self.assertEqual(result.status, 4, result)
@@ -187,12 +185,12 @@ class Node(Base):
         return process
 
     def test_its_aborted_attempt_is_overdue_while_it_stays_open(self):
-        self.start(CONNECT, clock=True, connect_timeout="10s")
+        self.start(CONNECT, clock=True, connect_timeout="10s", **IMPATIENT)
         process = self.abort()
         circuit = self.sandbox.circuit(self.server)
         self.assertEqual((self.sandbox.failures(self.server), circuit["in_flight"]), ({}, 1), circuit)
         self.sandbox.clock.advance_seconds(10)
-        self.sandbox.run(["curl", "-sS", "-m", "0.1", self.server.url])
+        self.sandbox.run(["curl", "-sS", "-m", "1", self.server.url])
         self.assertEqual(self.sandbox.failures(self.server), {"connect-timeout": 1})
         process.stdin.close()
         process.wait(20)
@@ -227,7 +225,7 @@ class Java(Base):
     def close_asynchronously(self, phase, keys, kind):
         self.start(phase, **keys)
         process = self.sandbox.popen(["java", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp", JAVA.get().folder,
-                                      "AsyncClose", phase, self.server.address, self.server.port, 200], RUN,
+                                      "AsyncClose", phase, self.server.address, self.server.port, 1500], RUN,
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"Socket closed\n")
         name = "failed" if kind else "neutral"

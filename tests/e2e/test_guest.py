@@ -263,28 +263,30 @@ class SystemCalls(Guest):
 class StartUp(Guest):
     """Start-up times, by the fastest of many runs, for one machine runs all tests at once."""
 
-    RUNS = 60
+    RUNS, RUNS_MAX = 60, 600
 
-    def fastest(self, environments, argv):
-        """The least time in ms that argv takes under each of the environments, taken in turn."""
-        best = [float("inf")] * len(environments)
+    def adds_less_than_a_millisecond(self, *front):
+        """Of /bin/true behind these words, bare and guarded in turn; a machine that is busy all the while is given more
+        runs, for what it adds is not always there."""
+        best = {BARE: float("inf"), PRELOAD: float("inf")}
         with MACHINE:
-            for _ in range(self.RUNS):
-                for index, environment in enumerate(environments):
+            for run in range(self.RUNS_MAX):
+                if run >= self.RUNS and best[PRELOAD] - best[BARE] < 1.0:
+                    break
+                for how in best:
+                    environment, argv = self.sandbox.environment(how), ["/bin/true"]
+                    if front:  # they run bare: `env` puts the library in front of the last one
+                        words = [f"{name}={value}" for name, value in environment.items()]
+                        environment, argv = self.sandbox.environment(BARE), [*front, "/usr/bin/env", *words, *argv]
                     began = time.perf_counter()
-                    pid = os.posix_spawn(argv[0], argv, environment)
-                    os.waitpid(pid, 0)
-                    best[index] = min(best[index], (time.perf_counter() - began) * 1000)
-        return best
-
-    def environments(self):
-        return [self.sandbox.environment(BARE), self.sandbox.environment(PRELOAD)]
+                    os.waitpid(os.posix_spawn(argv[0], argv, environment), 0)
+                    best[how] = min(best[how], (time.perf_counter() - began) * 1000)
+        self.assertLess(best[PRELOAD] - best[BARE], 1.0, best)
 
     def test_it_adds_less_than_a_millisecond(self):
         self.start()
         self.sandbox.run(["true"], PRELOAD)
-        bare, guarded = self.fastest(self.environments(), ["/bin/true"])
-        self.assertLess(guarded - bare, 1.0, f"bare {bare:.3f} ms, guarded {guarded:.3f} ms")
+        self.adds_less_than_a_millisecond()
 
     def under_a_limit(self, limit):
         self.start()
@@ -292,13 +294,7 @@ class StartUp(Guest):
         if probe.returncode != 0:
             self.skipTest(f"this machine does not allow {limit} descriptors: {probe.stderr.decode().strip()}")
         self.sandbox.run(["true"], PRELOAD)
-        bare, guarded = self.environments()
-        preload = [f"{name}={value}" for name, value in guarded.items()]
-        # The limit is set before the library comes in; `env` puts it in front of the last program only.
-        argv = ["/usr/bin/prlimit", f"--nofile={limit}:{limit}", "/usr/bin/env"]
-        plain = self.fastest([bare], [*argv, *(f"{name}={value}" for name, value in bare.items()), "/bin/true"])[0]
-        loaded = self.fastest([bare], [*argv, *preload, "/bin/true"])[0]
-        self.assertLess(loaded - plain, 1.0, f"bare {plain:.3f} ms, guarded {loaded:.3f} ms")
+        self.adds_less_than_a_millisecond("/usr/bin/prlimit", f"--nofile={limit}:{limit}")
         result = self.sandbox.run(["prlimit", f"--nofile={limit}:{limit}", "curl", "-sS", self.server.url], RUN)
         self.assertEqual(result.output, (ANSWER.decode(), "", 0))
         self.assertEqual(self.sandbox.counters(self.server)["succeeded"], 1)

@@ -11,8 +11,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (ANSWER, CLIENTS, PRELOAD, RUN, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
-                      answer_http, answer_when, end_after_request, eventually, flapping, reset_after_request,
-                      stay_silent)
+                      answer_http, answer_when, asleep, end_after_request, eventually, flapping,
+                      reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(6)
 PYTHON = "/usr/bin/python3"
@@ -129,11 +129,12 @@ class Leases(Hold):
         self.assertEqual(circuit["state"], "open", circuit)
         self.assertEqual((circuit["counters"]["late"], circuit["counters"]["succeeded"]), (1, 0), circuit)
 
-    def test_a_probe_that_the_program_gives_up_at_once_returns_its_permit(self):
-        self.start(Server(flapping(reset_after_request, stay_silent)), failure_threshold=1, reset_timeout="10s")
+    def test_a_probe_that_the_program_gives_up_soon_returns_its_permit(self):
+        self.start(Server(flapping(reset_after_request, stay_silent)), failure_threshold=1, reset_timeout="10s",
+                   abandon_after="50s")
         self.trip()
         self.sandbox.clock.advance_seconds(10)
-        self.assertEqual(self.curl("--max-time", "0.1").status, 28)
+        self.assertEqual(self.curl("--max-time", "0.5").status, 28)
         circuit = self.circuit()
         self.assertNotEqual(circuit["state"], "closed")
         self.assertEqual(circuit["counters"]["probes_failed"], 0, circuit)
@@ -196,7 +197,7 @@ class Overdue(Hold):
     def test_calls_that_wait_for_an_answer_open_the_circuit_at_response_timeout(self):
         self.start(Server(stay_silent), failure_threshold=3, response_timeout="4s")
         processes = self.hang(8, ["curl", "-sS", self.server.url])
-        self.assertTrue(eventually(lambda: self.server.requests == 8))
+        self.assertTrue(eventually(lambda: self.server.requests == 8 and all(map(asleep, processes))))
         self.sandbox.clock.advance_seconds(4)
         self.assertEqual(self.curl("--max-time", "30").status, REFUSED_BY_CURL)
         self.assertEqual(set(self.sandbox.failures(self.server)), {"response-timeout"})

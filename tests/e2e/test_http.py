@@ -212,7 +212,7 @@ class Statuses(Http):
                      b"HTTP/1.1 5030 no\r\n\r\n", b"\x16\x03HTTP/1.1 503\r\n\r\n", b"H"):
             with self.subTest(text):
                 self.start(say(text))
-                self.sandbox.run(["nc", "-N", "-w", "1", self.server.address, self.server.port],
+                self.sandbox.run(["nc", "-N", "-w", "20", self.server.address, self.server.port],
                                  stdin=b"GET / HTTP/1.0\r\n\r\n")
                 self.expect(succeeded=1, business=0)
 
@@ -220,7 +220,7 @@ class Statuses(Http):
         for text in (b"HTTP/1.0 503 no\r\nRetry-After: 7\r\n\r\n", b"HTTP/1.1 503\nretry-after:7\n\n"):
             with self.subTest(text):
                 self.start(say(text), failure_threshold=1)
-                self.sandbox.run(["nc", "-N", "-w", "1", self.server.address, self.server.port],
+                self.sandbox.run(["nc", "-N", "-w", "20", self.server.address, self.server.port],
                                  stdin=b"GET / HTTP/1.0\r\n\r\n")
                 self.expect({"http-503": 1})
                 self.assertEqual(self.circuit["retry_in_ms"], 7000)
@@ -313,14 +313,14 @@ class Pieces(Http):
 
     def test_a_status_counts_although_the_head_breaks_off(self):
         self.start(say(b"HTTP/1.1 503 X\r\nRetry-Af"))
-        self.curl("--max-time", "1")
+        self.curl("--max-time", "2")
         self.expect({"http-503": 1})
 
     def test_a_status_line_that_breaks_off_is_an_answer(self):
         for text in (b"HTTP/1.1 5", b"HTTP/1.1 503 Serv"):
             with self.subTest(text):
                 self.start(say(text))
-                self.curl("--max-time", "1")
+                self.curl("--max-time", "2")
                 self.expect(succeeded=1)
 
     def test_an_interim_answer_is_no_answer(self):
@@ -332,7 +332,7 @@ class Pieces(Http):
 
     def test_silence_after_an_interim_answer_is_a_response_timeout(self):
         self.start(say(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"))
-        self.curl("--max-time", "1")
+        self.curl("--max-time", "2")
         self.expect({"response-timeout": 1}, succeeded=0)
 
     def upload(self, last, kind):
@@ -345,7 +345,7 @@ class Pieces(Http):
                 rest += sock.recv(65536)
             sock.sendall(last) if last else server.stopping.wait()
         self.start(behaviour)
-        self.curl("--max-time", "2", "-H", "Expect: 100-continue", "-d", "x" * 5000)
+        self.curl("--max-time", "20" if last else "3", "-H", "Expect: 100-continue", "-d", "x" * 5000)
         self.expect(kind, succeeded=0 if kind else 1)
 
     def test_after_100_continue_comes_the_answer(self):
@@ -388,7 +388,7 @@ class Pieces(Http):
 
     def test_a_pipeline_of_answers_in_one_piece_is_judged_by_the_first(self):
         self.start(say(answer() + answer(UNAVAILABLE)), failure_threshold=1)
-        self.sandbox.run(["nc", "-N", "-w", "1", self.server.address, self.server.port],
+        self.sandbox.run(["nc", "-N", "-w", "20", self.server.address, self.server.port],
                          stdin=b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n")
         self.expect(succeeded=1)
 

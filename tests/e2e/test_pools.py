@@ -12,8 +12,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, eventually, flapping,  # noqa: E402
-                      http_answer, read_head, reset, stay_silent)
+from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, asleep, eventually,  # noqa: E402
+                      flapping, http_answer, read_head, reset, stay_silent)
 from matrix.programs import HIREDIS, JAVA, POSTGRES, REDIS  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -150,7 +150,7 @@ class Http(unittest.TestCase):
         self.assertEqual(circuit["counters"]["succeeded"], self.server.requests, circuit)
 
     def hangs(self, client):
-        self.start(client)
+        self.start(client, abandon_after="50ms")
         self.opened_by_a_hang()
         before, requests_before, refused = self.server.connections, self.server.requests, self.counters["refused"]
         began = time.monotonic()
@@ -293,7 +293,7 @@ class Sessions(unittest.TestCase):
         self.hang.set()
         sent = self.server.requests + 1
         victim.send(self.question)
-        self.assertTrue(eventually(lambda: self.server.requests == sent))
+        self.assertTrue(eventually(lambda: self.server.requests == sent and asleep(victim.process)))
         self.sandbox.clock.advance_seconds(10)
         other.send(self.question)
         words = other.rest()
@@ -364,7 +364,7 @@ class Curl(unittest.TestCase):
         server = Server(flapping(behaviour, stay_silent))
         self.addCleanup(server.stop)
         sandbox.guard(server, failure_threshold=1)
-        result = sandbox.run(["curl", "-sS", "--max-time", "1", *[server.url] * 6])
+        result = sandbox.run(["curl", "-sS", "--max-time", "3", *[server.url] * 6])
         self.assertEqual(result.stdout, ANSWER.decode() * 3)
         circuit = sandbox.circuit(server)
         self.assertEqual((circuit["state"], sandbox.failures(server)), ("open", {"response-timeout": 1}), circuit)

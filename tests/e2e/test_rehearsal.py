@@ -140,8 +140,9 @@ class Circuits(Rehearsal):
         for fault in FAULTS.values():
             with self.subTest(fault.inject):
                 server = self.start(Server())
-                sandbox = self.in_rehearsal(server, fault.inject, failure_threshold=3, reset_timeout="60s")
-                call = ["curl", "-s", "-o", "/dev/null", "--max-time", "0.5", server.url]
+                sandbox = self.in_rehearsal(server, fault.inject, failure_threshold=3, reset_timeout="60s",
+                                            abandon_after="50ms")
+                call = ["curl", "-s", "-o", "/dev/null", "--max-time", "1" if fault.waits else "20", server.url]
                 for _ in range(3):
                     sandbox.run(call)
                 circuit = sandbox.circuit(server)

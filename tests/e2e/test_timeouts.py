@@ -153,14 +153,14 @@ class Timeouts(unittest.TestCase):
         for command, words in ((urllib(0.5), "timed out"), (wget(0.5), "timed out"),
                                (curl("-m", "0.5"), "curl: (28)"), (curl("--connect-timeout", "0.5"), "curl: (28)")):
             with self.subTest(command=command):
-                self.start(BlackHole(), connect_timeout="30s")
+                self.start(BlackHole(), connect_timeout="30s", abandon_after="50ms")
                 bare = self.sandbox.run(command(self.server), BARE)
                 self.ends(command, 0.5, "connect-timeout", words)
                 self.assertLess(bare.seconds, SLACK)
 
     def test_a_shorter_timeout_for_the_answer_wins(self):
         for command in (urllib(0.5), wget(0.5), curl("-m", "0.5")):
-            self.start(Server(stay_silent), response_timeout="30s")
+            self.start(Server(stay_silent), response_timeout="30s", abandon_after="50ms")
             self.ends(command, 0.5, "response-timeout", "timed out")
 
     def test_a_longer_timeout_of_the_programs_own_does_not(self):
@@ -189,14 +189,14 @@ class Timeouts(unittest.TestCase):
             if sock.recv(65536):
                 server.count_request()
             sock.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-            server.stopping.wait(2.5)
+            server.stopping.wait(3.5)
             sock.sendall(ANSWER)
-        self.start(Server(behaviour), response_timeout="1s")
+        self.start(Server(behaviour), response_timeout="2s")
         for command in (urllib(), wget(0)):
             self.assertEqual(self.sandbox.run(command(self.server)).stdout, ANSWER.decode())
 
     def test_the_sockets_own_options_are_as_they_were(self):
-        self.start(Server(answer_http), connect_timeout="1s", response_timeout="1s")
+        self.start(Server(answer_http), connect_timeout="20s", response_timeout="20s")
         command = [PYTHON, "-c", OPTIONS, self.server.address, self.server.port]
         self.assertEqual(self.sandbox.run(command).output, self.sandbox.run(command, BARE).output)
 

@@ -12,8 +12,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, end_in_handshake, eventually,  # noqa: E402
-                      flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
+from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, asleep, end_in_handshake,  # noqa: E402
+                      eventually, flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
 from matrix.programs import POSTGRES, PROGRAMS, SEEN  # noqa: E402
 
 load_tests = ParallelSuite.load(8)
@@ -75,7 +75,7 @@ class Tls(unittest.TestCase):
 class Judged(Tls):
     def opens_by_silence(self, entry):
         """Handshake, tickets, request, silence: two of them open the circuit; a probe that is answered closes it."""
-        self.start(over_tls(stay_silent), failure_threshold=2)
+        self.start(over_tls(stay_silent), failure_threshold=2, abandon_after="50ms")
         for _ in range(2):
             self.run_client(entry.command(self.server, 1), stdin=entry.stdin)
         circuit = self.sandbox.circuit(self.server)
@@ -99,7 +99,7 @@ class Judged(Tls):
 
     def a_hang_after_an_answer_is_a_response_timeout(self, entry):
         self.start(flapping(say(http_answer(), then=hang), over_tls(stay_silent)), failure_threshold=1)
-        self.run_client(entry.command(self.server, 1, 2))
+        self.run_client(entry.command(self.server, 3, 2))
         self.expect({"response-timeout": 1}, succeeded=1)
 
     def in_records(self, entry):
@@ -128,7 +128,7 @@ class Judged(Tls):
                                  (say(UNAVAILABLE), {"http-503": 1})):
             with self.subTest(kinds):
                 self.start(behaviour)
-                self.curl("--tls-max", "1.2", "--max-time", "1")
+                self.curl("--tls-max", "1.2", "--max-time", "2" if "response-timeout" in kinds else "20")
                 self.expect(kinds, succeeded=0 if kinds else 1)
 
     def test_http_2_is_a_stream_whose_first_frame_is_the_answer(self):
@@ -149,7 +149,7 @@ class Judged(Tls):
             server.replace(sock, secure)
             settings(server, secure, number)
         self.start(behaviour)
-        self.curl("--http2", "--max-time", "1")
+        self.curl("--http2", "--max-time", "3")
         self.expect(succeeded=1)
 
     def does_not_trust(self, argv, status):
@@ -172,7 +172,7 @@ class Judged(Tls):
 
     def test_a_handshake_that_takes_long_and_is_given_up_is_a_response_timeout(self):
         self.start(stay_silent)
-        self.curl("--max-time", "1")
+        self.curl("--max-time", "2")
         self.expect({"response-timeout": 1}, succeeded=0)
 
     def test_failed_handshakes_open_the_circuit(self):
@@ -191,14 +191,14 @@ class Judged(Tls):
         self.curl()
         self.server.behaviour = over_tls(stay_silent)
         self.sandbox.clock.advance_seconds(1)
-        self.curl("--max-time", "1")
+        self.curl("--max-time", "2")
         circuit = self.sandbox.circuit(self.server)
         self.assertEqual((circuit["state"], circuit["counters"]["probes_failed"]), ("open", 1), circuit)
 
     def test_a_silent_session_is_overdue_while_it_hangs(self):
         self.start(over_tls(stay_silent), failure_threshold=1, response_timeout="10s")
         process = self.sandbox.popen(["curl", "-sS", self.server.url], RUN, self.trust)
-        self.assertTrue(eventually(lambda: self.server.requests == 1))
+        self.assertTrue(eventually(lambda: self.server.requests == 1 and asleep(process)))
         self.sandbox.clock.advance_seconds(10)
         self.assertEqual(self.curl().status, 7)
         self.expect({"response-timeout": 1}, succeeded=0)
@@ -266,7 +266,7 @@ for word in (b"NOOP", b"NOOP", b"NOOP", b"NOOP", b"STARTTLS"):
 context = ssl.create_default_context(cafile=sys.argv[2])
 secure = context.wrap_socket(plain, server_hostname="localhost")
 for _ in range(2):
-    secure.settimeout(0.6)
+    secure.settimeout(float(sys.argv[3]))
     secure.sendall(b"question")
     try:
         print(secure.recv(10))
@@ -286,14 +286,14 @@ secure.close()
                     return
         return behaviour
 
-    def talk(self):
-        result = self.run_client([PYTHON, "-c", self.CLIENT, str(self.server.port), CERTIFICATES.get().authority])
+    def talk(self, timeout):
+        result = self.run_client([PYTHON, "-c", self.CLIENT, self.server.port, CERTIFICATES.get().authority, timeout])
         self.assertEqual((result.stderr, result.status), ("", 0))
         return result.stdout.splitlines()
 
     def test_silence_inside_it_is_a_response_timeout(self):
         self.start(self.turn(hang))
-        self.assertEqual(self.talk(), ["silence"])
+        self.assertEqual(self.talk(0.6), ["silence"])
         self.expect({"response-timeout": 1}, admitted=6, succeeded=5, failed=1)  # the handshake is no call
 
     def test_answers_inside_it_are_each_their_own(self):
@@ -302,7 +302,7 @@ secure.close()
             while sock.recv(100):
                 sock.sendall(b"answer")
         self.start(self.turn(answer))
-        self.assertEqual(self.talk(), ["b'answer'"] * 2)
+        self.assertEqual(self.talk(20), ["b'answer'"] * 2)
         self.expect(admitted=7, succeeded=7)
 
 

@@ -33,6 +33,7 @@ const char stage_policy[] = "[defaults]\n"
                             "[measured]\n"
                             "match = 127.0.0.6:*\n"
                             "response_timeout = 20s\n"
+                            "abandon_after = 1m\n"
                             "[one-way]\n"
                             "match = 127.0.0.3:*\n"
                             "success = connect\n"
@@ -253,6 +254,20 @@ void wait_ms(unsigned int ms)
 void wait_long(void)
 {
     wait_ms(LONG_MS);
+}
+
+void await_asleep(pid_t thread)
+{
+    char path[64], text[256], *state = NULL;
+    for (uint64_t end = now_ms() + 5000; !state || state[2] != 'S';) {
+        CHECK(now_ms() < end);
+        wait_ms(1);
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+        FILE *file = fopen(path, "re");
+        CHECK(file && fgets(text, sizeof text, file) && fclose(file) == 0);
+        state = strrchr(text, ')');
+        CHECK(state != NULL);
+    }
 }
 
 short poll_for(int fd, short events)

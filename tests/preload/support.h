@@ -178,6 +178,8 @@ void expect_words(struct server *server, const char *words, const char *file, in
 bool has_circuit(const struct server *server);
 /* Waits until a call of another thread or process is in flight there. */
 void await_admitted(const struct server *server);
+/* Waits until a thread of this process sleeps in the kernel: in the call that it was about to make. */
+void await_asleep(pid_t thread);
 /* How far the one call in flight on the server's circuit has come. */
 enum phase call_phase(const struct server *server);
 /* When its present wait began, as now_ms tells the time. */

@@ -537,12 +537,14 @@ static void nothing(int number)
     (void)number;
 }
 
-static void interrupt_after_ms(unsigned int ms)
+/* Every 15 ms, for a signal may come before the call that it is to interrupt. */
+static void interrupt_from_now_on(bool on)
 {
     struct sigaction action = {.sa_handler = nothing};
-    struct itimerval soon = {.it_value = {.tv_usec = ms * 1000}};
+    const struct timeval every = {.tv_usec = on ? 15000 : 0};
+    struct itimerval timer = {.it_interval = every, .it_value = every};
     sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &soon, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 static void interrupted_calls_say_eintr_and_go_on(void **state)
@@ -553,23 +555,23 @@ static void interrupted_calls_say_eintr_and_go_on(void **state)
     server_start(&server, "127.0.0.2", SERVER_LISTENS);
     server_start(&hole, "127.0.0.2", SERVER_BLACK_HOLE);
     int fd = caller_socket(&hole, 0);
-    interrupt_after_ms(15);
+    interrupt_from_now_on(true);
     assert_int_equal(connect(fd, AT(&hole)), -1);
     assert_int_equal(errno, EINTR);
     expect(&hole, "1 in-flight");
-    interrupt_after_ms(15);
     assert_int_equal(connect(fd, AT(&hole)), -1);
     assert_int_equal(errno, EINTR);
+    interrupt_from_now_on(false);
     close(fd);
     expect(&hole, "1 neutral:cancelled");
 
     fd = caller_connect(&server, 0);
-    interrupt_after_ms(15);
+    interrupt_from_now_on(true);
     assert_int_equal(recv(fd, &byte, 1, 0), -1);
     assert_int_equal(errno, EINTR);
-    interrupt_after_ms(15);
     assert_int_equal(read(fd, &byte, 1), -1);
     assert_int_equal(errno, EINTR);
+    interrupt_from_now_on(false);
     expect(&server, "1 in-flight");
     int other = server_accept(&server);
     assert_int_equal(bare.send(other, "answer", 6, 0), 6);

@@ -14,6 +14,9 @@
 
 #include "support_inject.h"
 
+/* What must be over soon is tried so often on a machine that may pause. */
+#define TRIES 20
+
 /* --- refuse --- */
 
 static void injected_refusal_comes_from_a_blocking_connect(void **state)
@@ -103,16 +106,19 @@ static void do_nothing(int number)
     (void)number;
 }
 
+/* And again and again: the first one may come before the call that it is for, if the machine pauses. */
 static void ring_after(unsigned int ms, int flags)
 {
     struct sigaction action = {.sa_handler = do_nothing, .sa_flags = flags};
-    struct itimerval timer = {.it_value = {.tv_usec = (suseconds_t)ms * 1000}};
+    const struct timeval every = {.tv_usec = (suseconds_t)ms * 1000};
+    struct itimerval timer = {.it_interval = every, .it_value = every};
     CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
 static void ring_no_more(void)
 {
-    CHECK(signal(SIGALRM, SIG_DFL) != SIG_ERR);
+    struct itimerval none = {.it_value = {0}};
+    CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0 && signal(SIGALRM, SIG_DFL) != SIG_ERR);
 }
 
 static void injected_hang_is_interrupted_by_a_signal(void **state)
@@ -126,6 +132,7 @@ static void injected_hang_is_interrupted_by_a_signal(void **state)
     assert_int_equal(errno, EINTR);
     ring_no_more();
     expect(&server, "1 injected, 1 in-flight");
+    wait_long();
     close(fd);
     expect(&server, "1 failed:connect-timeout");
     server_stop(&server);
@@ -145,7 +152,7 @@ static void program_may_jump_out_of_a_hang_and_of_a_delay(void **state)
     (void)state;
     server_start(&servers[0], HANGS, SERVER_LISTENS);
     server_start(&servers[1], DELAYS, SERVER_LISTENS);
-    for (size_t i = 0; i < 2; i++) {
+    for (volatile size_t i = 0; i < 2; i++) {
         int fd = caller_socket(&servers[i], 0);
         ring_after(70, 0);
         CHECK(signal(SIGALRM, jump_out) != SIG_ERR);
@@ -154,6 +161,7 @@ static void program_may_jump_out_of_a_hang_and_of_a_delay(void **state)
             fail_msg("connect came back");
         }
         ring_no_more();
+        wait_long();
         close(fd);
         expect(&servers[i], "1 failed:connect-timeout, 1 injected");
         nobody_came(&servers[i]);
@@ -191,17 +199,21 @@ static void delay_counts_for_the_sockets_own_timeout(void **state)
     socklen_t length = sizeof after;
     (void)state;
     server_start(&server, DELAYS, SERVER_BLACK_HOLE);
-    int fd = caller_socket(&server, 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0);
-    uint64_t began = now_ms();
-    assert_int_equal(connect(fd, AT(&server)), -1);
-    assert_int_equal(errno, EINPROGRESS);
-    uint64_t took = now_ms() - began;
-    assert_true(took >= 59 && took < DELAY_MS);
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &after, &length), 0);
-    assert_int_equal(after.tv_usec / 10000, timeout.tv_usec / 10000);
-    expect(&server, "1 failed:connect-timeout, 1 injected");
-    close(fd);
+    uint64_t least = UINT64_MAX;
+    for (int tries = 0; tries < TRIES && least >= DELAY_MS; tries++) {
+        int fd = caller_socket(&server, 0);
+        CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0);
+        uint64_t began = now_ms();
+        assert_int_equal(connect(fd, AT(&server)), -1);
+        assert_int_equal(errno, EINPROGRESS);
+        uint64_t took = now_ms() - began;
+        least = took < least ? took : least;
+        assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &after, &length), 0);
+        assert_int_equal(after.tv_usec / 10000, timeout.tv_usec / 10000);
+        expect(&server, "1 failed:connect-timeout, 1 injected");
+        close(fd);
+    }
+    assert_true(least >= 59 && least < DELAY_MS);
     server_stop(&server);
 }
 
@@ -210,23 +222,29 @@ static void signal_that_interrupts_ends_the_delay_and_others_do_not(void **state
     struct server server;
     (void)state;
     server_start(&server, DELAYS, SERVER_BLACK_HOLE);
-    int fd = caller_socket(&server, 0);
-    ring_after(30, 0);
-    uint64_t began = now_ms();
-    assert_int_equal(connect(fd, AT(&server)), -1);
-    assert_int_equal(errno, EINTR);
-    assert_true(now_ms() - began < DELAY_MS);
-    /* As after any connect that was interrupted, the kernel goes on. */
-    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-    assert_int_equal(connect(fd, AT(&server)), -1);
-    assert_int_equal(errno, EALREADY);
-    close(fd);
+    uint64_t least = UINT64_MAX;
+    for (int tries = 0; tries < TRIES && least >= DELAY_MS; tries++) {
+        int fd = caller_socket(&server, 0);
+        ring_after(30, 0);
+        uint64_t began = now_ms();
+        assert_int_equal(connect(fd, AT(&server)), -1);
+        assert_int_equal(errno, EINTR);
+        uint64_t took = now_ms() - began;
+        least = took < least ? took : least;
+        ring_no_more();
+        /* As after any connect that was interrupted, the kernel goes on. */
+        assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+        assert_int_equal(connect(fd, AT(&server)), -1);
+        assert_int_equal(errno, EALREADY);
+        close(fd);
+    }
+    assert_true(least < DELAY_MS);
     server_stop(&server);
 
     server_start(&server, DELAYS, SERVER_LISTENS);
     ring_after(30, SA_RESTART);
-    fd = caller_socket(&server, 0);
-    began = now_ms();
+    int fd = caller_socket(&server, 0);
+    uint64_t began = now_ms();
     assert_int_equal(connect(fd, AT(&server)), 0);
     assert_true(now_ms() - began >= DELAY_MS - 1);
     ring_no_more();

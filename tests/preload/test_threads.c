@@ -121,13 +121,13 @@ struct waiter {
     struct server *server;
     int fd;
     int result, error;
-    _Atomic bool waits;
+    _Atomic pid_t thread; /* 0: it does not run yet */
 };
 
 static void *wait_in_connect(void *context)
 {
     struct waiter *waiter = context;
-    atomic_store(&waiter->waits, true);
+    atomic_store(&waiter->thread, gettid());
     waiter->result = connect(waiter->fd, AT(waiter->server));
     waiter->error = errno;
     return NULL;
@@ -137,7 +137,7 @@ static void *wait_in_recv(void *context)
 {
     struct waiter *waiter = context;
     char byte;
-    atomic_store(&waiter->waits, true);
+    atomic_store(&waiter->thread, gettid());
     waiter->result = (int)recv(waiter->fd, &byte, 1, 0);
     waiter->error = errno;
     return NULL;
@@ -146,12 +146,13 @@ static void *wait_in_recv(void *context)
 static pthread_t start_waiting(void *(*play)(void *), struct waiter *waiter)
 {
     pthread_t thread;
-    atomic_store(&waiter->waits, false);
+    atomic_store(&waiter->thread, 0);
     assert_int_equal(pthread_create(&thread, NULL, play, waiter), 0);
-    while (!atomic_load(&waiter->waits))
+    while (!atomic_load(&waiter->thread))
         wait_ms(1);
     await_admitted(waiter->server);
-    wait_long(); /* also long enough for it to be inside the call */
+    wait_long();
+    await_asleep(waiter->thread);
     return thread;
 }
 

@@ -26,8 +26,9 @@
 
 #include "support_breaker.h"
 
-/* A run lasts this long, and on a busy machine up to ten times as long, until enough has happened. */
+/* A run lasts this long, and on a busy machine up to so many times as long, until enough has happened. */
 #define RUN_NS (400 * MILLISECOND)
+#define RUNS_MAX 50
 #define ENOUGH 50u
 #define PROCESSES 4u
 #define THREADS_EACH 2u
@@ -253,7 +254,7 @@ static void *ring_the_bell(void *argument)
     struct arena *arena = argument;
     const struct timespec run = {.tv_nsec = RUN_NS};
 
-    for (int times = 0; times < 10 && (times == 0 || !has_seen_enough(arena)); times++)
+    for (int times = 0; times < RUNS_MAX && (times == 0 || !has_seen_enough(arena)); times++)
         nanosleep(&run, NULL);
     arena->stop = 1;
     return NULL;
@@ -410,7 +411,7 @@ static void processes_killed_at_any_instant_leave_a_circuit_that_comes_back(void
     struct arena *arena = *state;
     pid_t pids[PROCESSES];
     uint32_t holders[PROCESSES], next_holder = 1;
-    uint64_t random = 4711, end = real_ns() + 10 * RUN_NS;
+    uint64_t random = 4711, end = real_ns() + RUNS_MAX * RUN_NS;
     struct losses losses = {0, 0};
     unsigned int kills = 0;
 

@@ -5,12 +5,11 @@ import os
 import re
 import socket
 import threading
-import time
 import unittest
 
 from fixtures import (ANSWER, BARE, CERTIFICATES, IDLE, PRELOAD, RUN, BlackHole, Sandbox, Server, answer_http,
-                      eventually, flapping, forward_to, in_parallel, over_tls, reset_after_request, reset_in_handshake,
-                      stay_silent)
+                      asleep, eventually, flapping, forward_to, in_parallel, over_tls, reset_after_request,
+                      reset_in_handshake, stay_silent)
 
 from .exceptions import AT_ONCE, CANNOT, ENDS_WELL, IN_RESERVE, LEFT_OUT, STATIC, TLS_INSIDE
 from .programs import DAEMONS, NONE, PROGRAMS, UNIX
@@ -100,7 +99,9 @@ class Cells(unittest.TestCase):
         server = self.place(entry, scenario)
         sandbox = Sandbox(self)
         sandbox.guard(server, failure_threshold=100)
-        timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) if scenario.waits else ENOUGH
+        timeout = ENOUGH
+        if scenario.waits:
+            timeout = entry.timeout + (entry.slow_tls if scenario.tls else 0) + (1 if scenario.begins else 0)
         command = entry.command(server, timeout, 2 if scenario.again else 1)
         about = {"env": self.environment(entry, server), "stdin": entry.stdin}
         if scenario.name in WITHOUT_A_POLICY:
@@ -194,7 +195,8 @@ class Cells(unittest.TestCase):
             return
         if scenario.name in ("silent", "tls_silent", "tls_handshake_silent"):
             self.assertTrue(eventually(lambda: server.requests == 1))
-            time.sleep(0.3)  # the server may have the request before the client's send has come back
+            # The server may have the request before the client's send has come back.
+            self.assertTrue(eventually(lambda: asleep(hanging)))
         sandbox.clock.advance_seconds(10)
         self.assertEqual(sandbox.failures(server), {}, "to look charges nobody")
         knock = start()

@@ -15,7 +15,9 @@ PYTHON = "/usr/bin/python3"
 UNIX, IPV6 = socket.AF_UNIX, socket.AF_INET6
 HTTP_REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 REFUSED = "Connection refused"
-CURL_TIMES = (r"after \d+ m(illi)?s(econds)?",)
+# It has two timers for a connection, and says of its timeout what the one says that comes first.
+CURL_TIMES = (r"Connection (timed out|timeout) after \d+ m(illi)?s(econds)?|SSL connection timeout"
+              r"|Failed to connect to \S+ port \d+ after \d+ ms: Timeout was reached", r"after \d+ m(illi)?s(econds)?")
 WGET_TIMES = (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",)
 # What TLS libraries print of memory and of keys that are new each time.
 SESSION_SECRETS = (r"\b[0-9A-F]{8,}\b:error",)

@@ -15,13 +15,15 @@ HALVES = {"postgres": b"R", "redis": b"+PO", "ssh": b"SSH-2.0-half"}
 @dataclass(frozen=True)
 class Scenario:
     """kind: the failure that the circuit must show; None: there is none. waits: it ends only by the program's own
-    timeout. racy: it reaches the program now at the connect, now later. again: it takes two requests."""
+    timeout. begins: half an answer comes before that. racy: it reaches the program now at the connect, now later.
+    again: it takes two requests."""
 
     name: str
     kind: str
     behaviour: object = None
     tls: bool = False
     waits: bool = False
+    begins: bool = False
     only_http: bool = False
     racy: bool = False
     again: bool = False
@@ -72,8 +74,8 @@ SCENARIOS = [
     Scenario("end", "early-close", end_after_request),
     Scenario("reset_at_accept", "reset", reset_at_accept, racy=True),
     Scenario("503", "http-503", answer_status("503 Service Unavailable"), only_http=True),
-    Scenario("half", None, answer_half(HALF), waits=True),
-    Scenario("half_503", "http-503", answer_half(HALF_503), waits=True, only_http=True),
+    Scenario("half", None, answer_half(HALF), waits=True, begins=True),
+    Scenario("half_503", "http-503", answer_half(HALF_503), waits=True, begins=True, only_http=True),
     # A server that was started anew: the kept connection is gone when it is used again, and that is no failure.
     Scenario("restarted", None, finish, only_http=True, racy=True, again=True),
     Scenario("restarted_by_reset", None, reset, only_http=True, racy=True, again=True),
@@ -86,7 +88,7 @@ SCENARIOS = [
     Scenario("tls_reset", "reset", over_tls(reset_after_request), tls=True, racy=True),
     Scenario("tls_end", "early-close", over_tls(end_after_request), tls=True),
     Scenario("tls_503", "http-503", over_tls(answer_status("503 Service Unavailable")), tls=True),
-    Scenario("tls_half", None, over_tls(answer_half(HALF)), tls=True, waits=True),
+    Scenario("tls_half", None, over_tls(answer_half(HALF)), tls=True, waits=True, begins=True),
 ]
 # A kept connection whose circuit another process opens meanwhile: its next request is refused, and nothing is sent.
 KEPT, TLS_KEPT = Scenario("kept_refused", None, again=True), Scenario("tls_kept_refused", None, tls=True, again=True)
