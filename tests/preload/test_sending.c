@@ -235,10 +235,11 @@ static void what_sends_nothing_is_no_request_on_a_kept_connection(void **state)
     }
     expect(&server, "3 succeeded");
     assert_int_equal(write(fd, request, 0), 0);
-    expect(&server, "1 neutral:cancelled");
     assert_int_equal(send(fd, request, 0, 0), 0);
+    assert_int_equal(sendfile(fd, file, &(off_t){0}, 0), 0);
+    expect(&server, "nothing");
     assert_int_equal(sendfile(fd, file, &(off_t){LENGTH}, 1), 0);
-    expect(&server, "2 neutral:cancelled");
+    expect(&server, "1 neutral:cancelled");
     assert_int_equal(send(fd, (void *)8, 4, 0), -1);
     assert_int_equal(errno, EFAULT);
     assert_int_equal(writev(fd, &bad, 1), -1);
@@ -259,7 +260,7 @@ static void what_sends_nothing_is_no_request_on_a_kept_connection(void **state)
     assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
     assert_int_equal(recv(fd, room, sizeof room, 0), 6);
     assert_int_equal(write(fd, request, 0), 0);
-    expect(&server, "1 succeeded, 1 neutral:cancelled");
+    expect(&server, "1 succeeded");
     wait_long();
     close(fd);
     expect(&server, "nothing");
