@@ -70,9 +70,14 @@ static enum call_end take_end(struct connection *connection)
         end = END_ANSWERED;
     }
     connection_unmark(connection, CONNECTION_ANSWERING);
-    connection_mark(connection, CONNECTION_SENT);
-    if (end == END_ANSWERED)
+    if (end == END_ANSWERED) {
         connection_mark(connection, CONNECTION_REUSED);
+        if (!connection_has(connection, CONNECTION_ASKED))
+            connection_mark(connection, CONNECTION_GREETED);
+        else if (connection_has(connection, CONNECTION_GREETED))
+            connection_unmark(connection, CONNECTION_GREETED);
+    }
+    connection_mark(connection, CONNECTION_SENT);
     return end;
 }
 
@@ -155,6 +160,8 @@ int connection_sending(descriptor entry, int fd)
     if (!connection)
         return 0;
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
+    if (!connection_has(connection, CONNECTION_ASKED))
+        connection_mark(connection, CONNECTION_ASKED);
     if (verdict > 0)
         return verdict;
     /* An ancestor's connection leads nowhere in its children too. */
@@ -217,8 +224,11 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     struct connection *connection = still(entry, fd);
     if (!connection)
         return;
-    if (result > 0)
+    if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
+        if (!connection_has(connection, CONNECTION_ASKED)) /* by Fast Open */
+            connection_mark(connection, CONNECTION_ASKED);
+    }
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED)
         return;

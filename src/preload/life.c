@@ -158,7 +158,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .at_once = at_once,
         .http_status = head ? head->status : 0,
         .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
-        .answered_before = connection_has(connection, CONNECTION_REUSED),
+        .answered_before =
+            connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_GREETED),
         .own_end = rejected || (seen == SEEN_GAVE_UP && is_spare(connection)) ||
                    connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),

@@ -43,13 +43,17 @@ void told_begun(descriptor entry, int fd, ssize_t result);
 
 /*
  * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
- * not made, there is no SIGPIPE, and the value is what the program shall see, with errno. `vector`, `count`: where the
- * bytes are; NULL: not in the program's memory; an expression that is evaluated in rehearsal alone. `first`: where the
- * first bytes are, or NULL; evaluated after the call, for the kernel is the first to read the caller's memory.
+ * not made, there is no SIGPIPE, and the value is what the program shall see, with errno. `size`: how much is to be
+ * sent, for a send of nothing is no request; UNKNOWN: the caller's memory says it. `vector`, `count`: where the bytes
+ * are; NULL: not in the program's memory; an expression that is evaluated in rehearsal alone. `first`: where the first
+ * bytes are, or NULL; evaluated after the call, for the kernel is the first to read the caller's memory.
  */
-#define SEND(type, entry, fd, vector, count, first, call)                                                              \
+#define UNKNOWN ((size_t)-1)
+#define SEND(type, entry, fd, size, vector, count, first, call)                                                        \
     ({                                                                                                                 \
-        int send_verdict = LIKELY(quiet_begins(entry)) ? SENDING_BEGINS : told_sending(entry, fd);                     \
+        int send_verdict = UNLIKELY((size) == 0)         ? 0                                                           \
+                           : LIKELY(quiet_begins(entry)) ? SENDING_BEGINS                                              \
+                                                         : told_sending(entry, fd);                                    \
         ssize_t send_taken = -1;                                                                                       \
         type send_result;                                                                                              \
         if (UNLIKELY(send_verdict > 0) || (UNLIKELY(send_verdict == SENDING_FAULTY) &&                                 \
@@ -77,13 +81,13 @@ static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const 
 /* The bytes of a send as a vector of one. */
 #define BYTES(buffer, count) (&(struct iovec){(void *)(uintptr_t)(buffer), count})
 #define SEND_BYTES(entry, fd, buffer, count, call)                                                                     \
-    SEND(ssize_t, entry, fd, BYTES(buffer, count), 1, BYTES(buffer, count), call)
+    SEND(ssize_t, entry, fd, count, BYTES(buffer, count), 1, BYTES(buffer, count), call)
 
 /* A send that was to connect, on a socket that was diverted and is connected: what a further send is told there. */
 static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t count)
 {
     descriptor entry = descriptor_get(fd);
-    return SEND(ssize_t, entry, fd, vector, count, NULL, 0);
+    return SEND(ssize_t, entry, fd, count, vector, count, NULL, 0);
 }
 
 static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)

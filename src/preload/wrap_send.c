@@ -31,8 +31,8 @@ ssize_t wrap_write(int fd, const void *buffer, size_t count)
 
 static APART ssize_t guarded_writev(descriptor entry, int fd, const struct iovec *vector, int count)
 {
-    return SEND(ssize_t, entry, fd, vector, count > 0 ? (size_t)count : 0, count > 0 ? vector : NULL,
-                real.writev(fd, vector, count));
+    size_t parts = count > 0 ? (size_t)count : 0;
+    return SEND(ssize_t, entry, fd, parts, vector, parts, parts > 0 ? vector : NULL, real.writev(fd, vector, count));
 }
 
 ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
@@ -83,7 +83,7 @@ static ssize_t passing_on(int fd, const struct msghdr *message, int flags)
 
 static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
 {
-    return SEND(ssize_t, entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0,
+    return SEND(ssize_t, entry, fd, UNKNOWN, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0,
                 send_result > 0 ? message->msg_iov : NULL, passing_on(fd, message, flags));
 }
 
@@ -99,7 +99,7 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     bool made = false;
-    ssize_t sent = SEND(ssize_t, entry, fd, count ? messages->msg_hdr.msg_iov : NULL,
+    ssize_t sent = SEND(ssize_t, entry, fd, count, count ? messages->msg_hdr.msg_iov : NULL,
                         count ? messages->msg_hdr.msg_iovlen : 0, send_result > 0 ? messages->msg_hdr.msg_iov : NULL,
                         (made = true, real.sendmmsg(fd, messages, count, flags)));
     if (made || sent <= 0)
@@ -117,7 +117,7 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
 
 static APART ssize_t guarded_sendfile(descriptor entry, int out, int in, off_t *offset, size_t count)
 {
-    return SEND(ssize_t, entry, out, NULL, 0, NULL, real.sendfile(out, in, offset, count));
+    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, real.sendfile(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
@@ -129,7 +129,7 @@ ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
 
 static APART ssize_t guarded_sendfile64(descriptor entry, int out, int in, off64_t *offset, size_t count)
 {
-    return SEND(ssize_t, entry, out, NULL, 0, NULL, real.sendfile64(out, in, offset, count));
+    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, real.sendfile64(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
@@ -145,7 +145,8 @@ static APART ssize_t guarded_splice(descriptor entry, bool sends, int in, off64_
                                     off64_t *out_offset, size_t count, unsigned int flags)
 {
     if (sends)
-        return SEND(ssize_t, entry, out, NULL, 0, NULL, real.splice(in, in_offset, out, out_offset, count, flags));
+        return SEND(ssize_t, entry, out, count, NULL, 0, NULL,
+                    real.splice(in, in_offset, out, out_offset, count, flags));
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
     return told_received(entry, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
 }

@@ -89,12 +89,12 @@ static long attempt_by_send(const struct call *call, const struct sockaddr *addr
     return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL);
 }
 
-/* `vector` is where the bytes are, or NULL. */
-static long send_vector(const struct call *call, const struct iovec *vector, size_t count)
+/* `size` is what is to be sent, or UNKNOWN; `vector` where the bytes are, or NULL. */
+static long send_vector(const struct call *call, size_t size, const struct iovec *vector, size_t count)
 {
     int fd = (int)call->a;
     descriptor entry = descriptor_get(fd);
-    return SEND(long, entry, fd, vector, count, count > 0 ? vector : NULL, make(call));
+    return SEND(long, entry, fd, size, vector, count, count > 0 ? vector : NULL, make(call));
 }
 
 static long pass_on(const struct call *call, const struct msghdr *message)
@@ -113,7 +113,7 @@ static long send_message(const struct call *call)
     if (memory_message_connects(message, (int)call->c, &address))
         return attempt_by_send(call, (const struct sockaddr *)&address.at, address.length, message->msg_iov,
                                message->msg_iovlen);
-    return SEND(long, entry, fd, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, NULL,
+    return SEND(long, entry, fd, UNKNOWN, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, NULL,
                 pass_on(call, message));
 }
 
@@ -124,15 +124,17 @@ static long send_kind(const struct call *call)
     case SYS_sendto:
         if ((call->d & MSG_FASTOPEN) && call->e)
             return attempt_by_send(call, (const struct sockaddr *)call->e, (socklen_t)call->f, &bytes, 1);
-        return send_vector(call, &bytes, 1);
+        return send_vector(call, bytes.iov_len, &bytes, 1);
     case SYS_write:
-        return send_vector(call, &bytes, 1);
+        return send_vector(call, bytes.iov_len, &bytes, 1);
     case SYS_writev:
-        return send_vector(call, (const struct iovec *)call->b, (size_t)call->c);
+        return send_vector(call, (size_t)call->c, (const struct iovec *)call->b, (size_t)call->c);
     case SYS_sendmsg:
         return send_message(call);
-    default:
-        return send_vector(call, NULL, 0);
+    case SYS_sendfile:
+        return send_vector(call, (size_t)call->d, NULL, 0);
+    default: /* sendmmsg */
+        return send_vector(call, (size_t)call->c, NULL, 0);
     }
 }
 
@@ -141,7 +143,7 @@ static long splice_both(const struct call *call)
     int in = (int)call->a, out = (int)call->c;
     descriptor from = descriptor_get(in), to = descriptor_get(out);
     if (descriptor_connection(to)) /* then the other one is a pipe */
-        return SEND(long, to, out, NULL, 0, NULL, make(call));
+        return SEND(long, to, out, (size_t)call->e, NULL, 0, NULL, make(call));
     long result = make(call);
     return told_received(from, in, result, &(struct received){NULL, 0, (size_t)call->e, MSG_DONTWAIT});
 }

@@ -333,6 +333,49 @@ static void end_of_stream_that_was_not_read_is_found_at_the_close(void **state)
     server_stop(&server);
 }
 
+/*
+ * A server that greets (MySQL, SMTP) and then loses each client that asks for something: a connection that has answered
+ * nothing yet is not one that was kept, and its end is no staleness.
+ */
+static void loss_of_the_first_request_after_a_greeting_is_a_failure(void **state)
+{
+    static const char *const outcomes[] = {"1 failed:early-close", "1 failed:reset", "1 succeeded"};
+    struct server server;
+    char room[16];
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    for (size_t end = 0; end < sizeof outcomes / sizeof *outcomes; end++) {
+        int fd = caller_connect(&server, flags_of(state)), peer = server_accept(&server);
+        assert_int_equal(bare.send(peer, "greeting", 8, 0), 8);
+        poll_for(fd, POLLIN);
+        assert_int_equal(recv(fd, room, sizeof room, 0), 8);
+        expect(&server, "1 succeeded");
+        request(fd);
+        poll_for(peer, POLLIN);
+        assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+        if (end == 0)
+            bare.close(peer);
+        else if (end == 1)
+            server_reset(peer);
+        else
+            assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+        poll_for(fd, POLLIN);
+        assert_int_equal(recv(fd, room, sizeof room, 0), end == 0 ? 0 : end == 1 ? -1 : 6);
+        expect(&server, outcomes[end]);
+        if (end == 2) { /* from now on it is one */
+            request(fd);
+            poll_for(peer, POLLIN);
+            assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+            bare.close(peer);
+            poll_for(fd, POLLIN);
+            assert_int_equal(recv(fd, room, sizeof room, 0), 0);
+            expect(&server, "1 neutral:stale");
+        }
+        close(fd);
+        expect(&server, "nothing");
+    }
+    server_stop(&server);
+}
+
 static void request_without_an_answer_given_up_late_is_a_response_timeout(void **state)
 {
     struct server server, patient;
@@ -535,6 +578,7 @@ int main(int argc, char **argv)
         both(answer_that_was_never_read_is_found_at_the_close),
         both(end_of_stream_before_the_answer_is_an_early_close),
         both(end_of_stream_that_was_not_read_is_found_at_the_close),
+        both(loss_of_the_first_request_after_a_greeting_is_a_failure),
         both(request_without_an_answer_given_up_late_is_a_response_timeout),
         cmocka_unit_test(rcvtimeo_that_runs_out_is_a_response_timeout),
         both(half_close_after_the_request_waits_for_the_answer),

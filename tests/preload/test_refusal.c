@@ -164,6 +164,42 @@ static void connections_of_before_are_left_alone(void **state)
     server_stop(&server);
 }
 
+/* Twisted sends nothing, in the word's sense, before it closes a connection. It has asked for nothing by that. */
+static void a_send_of_nothing_is_not_refused(void **state)
+{
+    struct server server;
+    struct iovec none = {NULL, 0};
+    char byte;
+    (void)state;
+    server_start(&server, "127.0.0.4", SERVER_LISTENS);
+    int kept = caller_connect(&server, 0), peer = server_accept(&server);
+    assert_int_equal(send(kept, "request", 7, 0), 7);
+    assert_int_equal(bare.send(peer, "a", 1, 0), 1);
+    assert_int_equal(recv(kept, &byte, 1, 0), 1);
+    int fd = caller_connect(&server, 0);
+    bare.close(server_accept(&server));
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    expect(&server, "1 succeeded, 1 failed:early-close, 1 opened");
+    assert_int_equal(send(kept, "", 0, 0), 0);
+    assert_int_equal(sendto(kept, "", 0, 0, NULL, 0), 0);
+    assert_int_equal(write(kept, "", 0), 0);
+    assert_int_equal(writev(kept, &none, 0), 0);
+    assert_int_equal(syscall(SYS_sendto, kept, "", 0, 0, NULL, 0), 0);
+    assert_int_equal(syscall(SYS_write, kept, "", 0), 0);
+    assert_int_equal(syscall(SYS_writev, kept, &none, 0), 0);
+    assert_int_equal(syscall(SYS_sendmmsg, kept, NULL, 0, 0), 0);
+    assert_int_equal(recv(kept, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN); /* nor is it broken off */
+    expect(&server, "nothing");
+    assert_int_equal(send(kept, "request", 7, MSG_NOSIGNAL), -1);
+    assert_int_equal(errno, ECONNRESET);
+    expect(&server, "1 refused");
+    close(kept);
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+}
+
 /* --- on_open, and the probe --- */
 
 /* A clock file at the time of `ns`. */
@@ -377,6 +413,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fast_open_sends_are_refused_too),
         cmocka_unit_test(datagrams_are_never_refused),
         cmocka_unit_test(connections_of_before_are_left_alone),
+        cmocka_unit_test(a_send_of_nothing_is_not_refused),
         cmocka_unit_test(refusal_has_the_errno_of_the_policy),
         cmocka_unit_test(half_open_circuit_admits_one_and_refuses_the_rest),
         cmocka_unit_test(refusal_makes_no_system_call),

@@ -37,6 +37,7 @@ IN_RESERVE = {("node_fetch", scenario): {"response-timeout"} for scenario in (
 AT_ONCE = {"python_asyncio": "ConnectionRefusedError: [Errno 111] Connection refused\n",
            "python_aiohttp": "ClientConnectorError: Cannot connect to host 127.0.0.1:PLACE ssl:default "
                              "[Connection refused]\n",
+           "tcl": "couldn't open socket: connection refused\n",
            "java_httpclient": "java.net.ConnectException: Connection refused\n",
            "nginx": "502\nconnect() to 127.0.0.1:PLACE failed (111: Connection refused) while connecting to upstream, "
                     "client: unix:, server: , request: \"GET / HTTP/1.0\", upstream: \"http://127.0.0.1:PLACE/\"\n"}
