@@ -41,6 +41,7 @@ enum connection_flag {
     CONNECTION_PLAYED = 1u << 16,  /* what comes after the connection was played */
     CONNECTION_DELAYED = 1u << 17, /* its attempt has not begun yet */
     CONNECTION_ONE_WAY = 1u << 22, /* its target asks for a connection alone: what is sent on it is no call */
+    CONNECTION_ASKED = 1u << 23,   /* plaintext went into its TLS session, and its record is still to be sent */
     CONNECTION_STREAM = 1u << 12,  /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
 

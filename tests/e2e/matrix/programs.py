@@ -190,6 +190,11 @@ def nginx(server, timeout, count=1):
     return [PYTHON, CLIENTS / "nginx_get.py", upstream, timeout, *several(count)]
 
 
+def apache(server, timeout, count=1):
+    """One call is one request to it."""
+    return [PYTHON, CLIENTS / "apache_get.py", server.url, timeout, *several(count)]
+
+
 def killed(server, timeout, count=1):
     """curl without a timeout of its own, ended from outside."""
     del count
@@ -241,6 +246,8 @@ PROGRAMS = [
     Program("gnutls_cli", gnutls_cli, timeout=None, stdin=HTTP_REQUEST, tls=SEEN, only_tls=True),
     Program("nginx", nginx, tls=SEEN, again=True, called="nginx"),
     Program("nginx_unix", nginx, family=UNIX, called="nginx"),
+    # The library's side of TLS writes into buckets, which go to the socket later.
+    Program("apache", apache, tls=SEEN, again=True, called="apache2"),
     Program("killed_curl", killed, COULD_NOT, protocol="beyond", times=CURL_TIMES, called="curl"),
     Program("static", static, protocol="beyond"),
 ]
