@@ -104,6 +104,11 @@ def wget(server, timeout, count=1):
     return ["wget", "-nv", "-O", "-", "-t", "1" if count == 1 else "2", "-T", timeout, *trust, *[server.url] * count]
 
 
+def busybox_wget(server, timeout, count=1):
+    del timeout, count
+    return ["busybox", "wget", "-q", "-O", "-", server.url]
+
+
 def script(interpreter, name, unit=1):
     return lambda server, timeout, count=1: [*interpreter, CLIENTS / name, server.url, timeout * unit, *several(count)]
 
@@ -213,6 +218,8 @@ PROGRAMS = [
     Program("curl_ipv6", curl, COULD_NOT, family=IPV6, times=CURL_TIMES),
     Program("curl_unix", curl, COULD_NOT, family=UNIX, times=CURL_TIMES),
     Program("wget", wget, times=WGET_TIMES, tls=SEEN, again=True),
+    # Writes and reads by stdio, and has no timeout.
+    Program("busybox_wget", busybox_wget, timeout=None),
     Program("python_urllib", script([PYTHON], "urllib_get.py"), tls=SEEN),
     Program("python_urllib_ipv6", script([PYTHON], "urllib_get.py"), family=IPV6),
     Program("python_requests", script([PYTHON], "requests_get.py"), tls=SEEN, again=True),
