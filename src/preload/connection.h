@@ -101,8 +101,12 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
  */
 void connection_begun(descriptor entry, int fd, ssize_t result, int error);
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);
-/* Plaintext that went into, or came out of, a TLS session over that connection. */
-void connection_asked(descriptor entry, int fd, const void *bytes, size_t count);
+/*
+ * Plaintext that went into, or came out of, a TLS session over that connection. `kept`: nothing was sent meanwhile; the
+ * program has the record (mod_ssl's buckets) or the library keeps it (gnutls_record_cork), and it is sent later, from
+ * outside.
+ */
+void connection_asked(descriptor entry, int fd, const void *bytes, size_t count, bool kept);
 void connection_answered(descriptor entry, int fd, const void *bytes, size_t count);
 /* After getsockopt(SO_ERROR) gave `pending` (0: nothing). */
 void connection_error_read(descriptor entry, int fd, int pending);

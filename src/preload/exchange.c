@@ -52,7 +52,8 @@ static bool may_begin(const struct connection *connection)
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (flags & (uint32_t)CONNECTION_TLS)
-        return (flags & (uint32_t)CONNECTION_TLS_SEEN) && tls_thread.session && tls_thread.doing == TLS_WRITE;
+        return (flags & (uint32_t)CONNECTION_TLS_SEEN) &&
+               ((flags & (uint32_t)CONNECTION_TLS_KEPT) || (tls_thread.session && tls_thread.doing == TLS_WRITE));
     return true;
 }
 
@@ -162,6 +163,8 @@ int connection_sending(descriptor entry, int fd)
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     if (!connection_has(connection, CONNECTION_ASKED))
         connection_mark(connection, CONNECTION_ASKED);
+    if (connection_has(connection, CONNECTION_TLS_KEPT))
+        connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
     if (verdict > 0)
         return verdict;
     /* An ancestor's connection leads nowhere in its children too. */
@@ -311,10 +314,14 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
     }
 }
 
-void connection_asked(descriptor entry, int fd, const void *bytes, size_t count)
+void connection_asked(descriptor entry, int fd, const void *bytes, size_t count, bool kept)
 {
     struct connection *connection = still(entry, fd);
-    if (connection && !connection_has(connection, CONNECTION_REUSED) && begins_http2(bytes, count))
+    if (!connection)
+        return;
+    if (kept)
+        connection_mark(connection, CONNECTION_TLS_KEPT);
+    if (!connection_has(connection, CONNECTION_REUSED) && begins_http2(bytes, count))
         connection_mark(connection, CONNECTION_STREAM);
 }
 

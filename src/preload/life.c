@@ -258,6 +258,19 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
     life_settle(connection, seen, error, false);
 }
 
+/*
+ * How a connection ended whose socket is dead, and whose error somebody has read unseen (stdio). A TCP socket that this
+ * side has not shut dies of a reset; one that both sides have shut is at its end.
+ */
+static enum seen seen_dead(const struct connection *connection, int *error)
+{
+    if (connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_PASSED) ||
+        connection_has(connection, CONNECTION_UNIX))
+        return SEEN_END;
+    *error = ECONNRESET;
+    return SEEN_ERROR;
+}
+
 /* Attempts to the destination's other addresses that were connected without the program having asked: they make this
  * one a loser. */
 static void look_for_winners(const struct connection *loser)
@@ -315,7 +328,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         if (error)
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)
-            seen = SEEN_END;                                      /* both sides had shut down, and no byte had come */
+            seen = seen_dead(connection, &error);
         else if (!connection_has(connection, CONNECTION_DELAYED)) /* in rehearsal: given up before it had begun */
             return;                                               /* the error was taken by somebody we did not see */
     } else if (state.stage == SOCKET_PEER_DONE) {

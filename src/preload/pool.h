@@ -32,18 +32,19 @@ enum connection_flag {
     CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */
     CONNECTION_TLS = 1u << 10,      /* it speaks TLS */
     CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
-    CONNECTION_OVER = 1u << 14,     /* the peer is gone: what is sent to it from now on is no request */
-    CONNECTION_BROKEN = 1u << 18,   /* a request on it was refused: nothing is sent on it any more */
-    CONNECTION_PASSED = 1u << 21,   /* its descriptor was passed to another process (SCM_RIGHTS) */
-    CONNECTION_RELEASED = 1u << 20, /* the present policy does not guard it: what is sent on it is no call */
+    CONNECTION_OVER = 1u << 12,     /* the peer is gone: what is sent to it from now on is no request */
+    CONNECTION_BROKEN = 1u << 13,   /* a request on it was refused: nothing is sent on it any more */
+    CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process (SCM_RIGHTS) */
+    CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
     CONNECTION_REJECTED =
-        1u << 19, /* the program itself broke the TLS handshake off (a certificate it does not trust) */
-    CONNECTION_LIMITED = 1u << 13, /* its attempt has a limit of ours, which the connection must not have */
-    CONNECTION_FAULTY = 1u << 15,  /* in rehearsal: it has a fault */
-    CONNECTION_PLAYED = 1u << 16,  /* what comes after the connection was played */
-    CONNECTION_DELAYED = 1u << 17, /* its attempt has not begun yet */
-    CONNECTION_ONE_WAY = 1u << 22, /* its target asks for a connection alone: what is sent on it is no call */
-    CONNECTION_STREAM = 1u << 12,  /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+        1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
+    CONNECTION_LIMITED = 1u << 17,  /* its attempt has a limit of ours, which the connection must not have */
+    CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: it has a fault */
+    CONNECTION_PLAYED = 1u << 19,   /* what comes after the connection was played */
+    CONNECTION_DELAYED = 1u << 20,  /* its attempt has not begun yet */
+    CONNECTION_ONE_WAY = 1u << 21,  /* its target asks for a connection alone: what is sent on it is no call */
+    CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
+    CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
 };
 
 #define FAULT_KIND_MASK 0xffu

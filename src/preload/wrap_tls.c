@@ -29,9 +29,10 @@ static void read_done(const struct tls_thread *outer, const void *buffer, size_t
 static void write_done(const struct tls_thread *outer, const void *buffer, size_t sent)
 {
     int error = errno, fd = -1;
+    bool kept = !tls_thread.entry;
     descriptor entry = tls_leave(outer, &fd);
     if (entry && sent > 0)
-        connection_asked(entry, fd, buffer, sent);
+        connection_asked(entry, fd, buffer, sent, kept);
     errno = error;
 }
 

@@ -7,16 +7,20 @@ NO_LINGER = "AF_UNIX resets only over unread bytes: at the accept it is an end o
 NO_ERROR = "prints what came and ends with status 0, also when nothing came"
 TLS_INSIDE = "its TLS is inside of it: what comes after the handshake is not seen"
 KILLED = "killed by a signal: no code of its own runs that could say so, and its call counts neither way"
+STDIO = "reads by stdio, unseen: an answer is one, whatever its status"
+STDIO_HANGS = "reads by stdio, and is judged when it ends; half an answer keeps it for ever"
 STATIC = "a static program is beyond a preload; run says so, and nothing is counted"
 
 # Cells that make no sense.
 LEFT_OUT = {(entry.name, "black_hole"): NO_BLACK_HOLE for entry in PROGRAMS if entry.family == UNIX}
 LEFT_OUT.update({(entry.name, "reset_at_accept"): NO_LINGER for entry in PROGRAMS if entry.family == UNIX})
+LEFT_OUT.update({("busybox_wget", scenario): STDIO_HANGS for scenario in ("half", "half_503")})
 
 # Cells that cannot be right: what the circuit shows instead is the documented limit, and that is what is tested.
 CANNOT = {(entry.name, scenario): TLS_INSIDE for entry in PROGRAMS if entry.tls == INSIDE
           for scenario in AFTER_THE_HANDSHAKE}
 CANNOT.update({("killed_curl", scenario): KILLED for scenario in ("black_hole", "silent")})
+CANNOT["busybox_wget", "503"] = STDIO
 CANNOT.update({("static", scenario): STATIC for scenario in ("refused", "silent", "reset", "end", "503")})
 
 # Programs that end well where others fail.

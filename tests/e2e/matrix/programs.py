@@ -104,6 +104,11 @@ def wget(server, timeout, count=1):
     return ["wget", "-nv", "-O", "-", "-t", "1" if count == 1 else "2", "-T", timeout, *trust, *[server.url] * count]
 
 
+def busybox_wget(server, timeout, count=1):
+    del timeout, count
+    return ["busybox", "wget", "-q", "-O", "-", server.url]
+
+
 def script(interpreter, name, unit=1):
     return lambda server, timeout, count=1: [*interpreter, CLIENTS / name, server.url, timeout * unit, *several(count)]
 
@@ -190,6 +195,11 @@ def nginx(server, timeout, count=1):
     return [PYTHON, CLIENTS / "nginx_get.py", upstream, timeout, *several(count)]
 
 
+def apache(server, timeout, count=1):
+    """One call is one request to it."""
+    return [PYTHON, CLIENTS / "apache_get.py", server.url, timeout, *several(count)]
+
+
 def killed(server, timeout, count=1):
     """curl without a timeout of its own, ended from outside."""
     del count
@@ -208,6 +218,8 @@ PROGRAMS = [
     Program("curl_ipv6", curl, COULD_NOT, family=IPV6, times=CURL_TIMES),
     Program("curl_unix", curl, COULD_NOT, family=UNIX, times=CURL_TIMES),
     Program("wget", wget, times=WGET_TIMES, tls=SEEN, again=True),
+    # Writes and reads by stdio, and has no timeout.
+    Program("busybox_wget", busybox_wget, timeout=None),
     Program("python_urllib", script([PYTHON], "urllib_get.py"), tls=SEEN),
     Program("python_urllib_ipv6", script([PYTHON], "urllib_get.py"), family=IPV6),
     Program("python_requests", script([PYTHON], "requests_get.py"), tls=SEEN, again=True),
@@ -245,6 +257,8 @@ PROGRAMS = [
     Program("gnutls_cli", gnutls_cli, timeout=None, stdin=HTTP_REQUEST, tls=SEEN, only_tls=True),
     Program("nginx", nginx, tls=SEEN, again=True, called="nginx"),
     Program("nginx_unix", nginx, family=UNIX, called="nginx"),
+    # The library's side of TLS writes into buckets, which go to the socket later.
+    Program("apache", apache, tls=SEEN, again=True, called="apache2"),
     Program("killed_curl", killed, COULD_NOT, protocol="beyond", times=CURL_TIMES, called="curl"),
     Program("static", static, protocol="beyond"),
 ]
