@@ -63,10 +63,11 @@ static bool find_destination(const struct sockaddr *address, socklen_t length, s
 }
 
 /* With enforce_timeouts the wait ends at connect_timeout. */
-static void limit_connect(struct connection *connection, int fd, struct limit *limit)
+static void limit_connect(struct connection *connection, int fd, struct attempt_ticket *ticket)
 {
     uint64_t timeout_ns = connection_target(connection)->connect_timeout_ns;
-    if (!connection_target(connection)->enforce_timeouts || limit_set(limit, fd, SO_SNDTIMEO, timeout_ns))
+    if (!connection_target(connection)->enforce_timeouts ||
+        (!ticket->never_waits && limit_set(&ticket->limit, fd, SO_SNDTIMEO, timeout_ns)))
         return;
     if (!connection_has(connection, CONNECTION_UNIX) && limit_attempt(fd, timeout_ns))
         connection_mark(connection, CONNECTION_LIMITED);
@@ -104,7 +105,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (entered && !lineage_is_borrowed()) {
         connection->cookie = socket_cookie(fd);
         life_release(former, fd);
-        limit_connect(connection, fd, &ticket->limit);
+        limit_connect(connection, fd, ticket);
         return true;
     }
     if (entered) /* a vfork's child: the table is its parent's */
@@ -165,7 +166,7 @@ static void note_elsewhere(int fd, int result, int error)
 }
 
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
-static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, bool sends,
+static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, int sends,
                            struct attempt_ticket *ticket)
 {
     const struct target *target = attempt->target;
@@ -180,7 +181,7 @@ static enum passage refuse(int fd, const struct attempt *attempt, const struct s
     return PASSAGE_DIVERTED;
 }
 
-bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends,
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
                        int *result)
 {
     struct connection *connection = life_of(ticket->entry);
@@ -199,13 +200,14 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
     return true;
 }
 
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends,
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
                               struct attempt_ticket *ticket)
 {
     struct destination destination;
     enum passage passage;
     memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
     ticket->fd = fd;
+    ticket->never_waits = sends & MSG_DONTWAIT;
     descriptor entry = descriptor_get(fd);
     /* The kernel refuses such addresses unread, and so do we; other bad ones we can't tell without a system call. */
     bool is_odd = (uintptr_t)address < LOWEST_ADDRESS || length > sizeof(struct sockaddr_storage);
@@ -282,7 +284,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     case EINPROGRESS:
         /* On a blocking socket its SO_SNDTIMEO ran out. */
-        if (!ticket->again && socket_blocks(ticket->fd))
+        if (!ticket->again && !ticket->never_waits && socket_blocks(ticket->fd))
             life_settle(connection, SEEN_WAIT_ENDED, 0, false);
         return;
     case EAGAIN:

@@ -33,6 +33,7 @@ struct attempt_ticket {
     int error;                  /* PASSAGE_REFUSED: the errno of the refusal */
     bool again;                 /* a further connect on a pending socket: it asks how the attempt stands */
     bool after_failure;         /* the socket's former attempt had failed */
+    bool never_waits;           /* it is a send with MSG_DONTWAIT */
     bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
     uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
     struct limit limit;         /* of a blocking connect, with enforce_timeouts */
@@ -41,16 +42,16 @@ struct attempt_ticket {
 
 /*
  * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure
- * to run (wget's siglongjmp). A refusal makes no system call, an admission one to three. `sends`: it is a send, which
- * has no fallback.
+ * to run (wget's siglongjmp). A refusal makes no system call, an admission one to three. `sends`: the flags of a send
+ * (MSG_FASTOPEN is one of them), which has no fallback; 0: it is connect.
  */
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, bool sends,
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
                               struct attempt_ticket *ticket);
 /*
  * PASSAGE_DIVERTED: makes the attempt, by connect; `*result` and errno are what the program shall see. False: it only
  * had to wait (a send with a delay), and is still to be made where the program wants it.
  */
-bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, bool sends,
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
                        int *result);
 /* After it, with its result and errno. Returns the errno that the program shall see:
  * ETIMEDOUT where its wait was ended. */

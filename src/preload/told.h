@@ -171,8 +171,8 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
 }
 
 /*
- * connect, or a send that connects (`sends`), with the real call as an expression. Refused: errno is set and the value
- * is -1. `connected`: the value when it was diverted, by connect, and is connected.
+ * connect, or a send that connects (`sends`: its flags, or 0), with the real call as an expression. Refused: errno is
+ * set and the value is -1. `connected`: the value when it was diverted, by connect, and is connected.
  */
 #define ATTEMPT(type, fd, address, length, sends, connected, call)                                                     \
     ({                                                                                                                 \

@@ -20,5 +20,5 @@ int wrap_socket(int domain, int type, int protocol)
 
 int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return ATTEMPT(int, fd, address, length, false, 0, real.connect(fd, address, length));
+    return ATTEMPT(int, fd, address, length, 0, 0, real.connect(fd, address, length));
 }

@@ -46,7 +46,7 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
                                 socklen_t length)
 {
     const struct iovec *bytes = BYTES(buffer, count);
-    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, true, send_diverted(fd, bytes, 1),
+    ssize_t sent = ATTEMPT(ssize_t, fd, address, length, flags, send_diverted(fd, bytes, 1),
                            real.sendto(fd, buffer, count, flags, address, length));
     return told_sent(descriptor_get(fd), fd, sent, bytes);
 }
@@ -69,7 +69,7 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
 
 static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags, const struct message_address *address)
 {
-    ssize_t sent = ATTEMPT(ssize_t, fd, (const struct sockaddr *)&address->at, address->length, true,
+    ssize_t sent = ATTEMPT(ssize_t, fd, (const struct sockaddr *)&address->at, address->length, flags,
                            send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
     return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
 }

@@ -71,7 +71,7 @@ static long make(const struct call *call)
 static long attempt(const struct call *call)
 {
     if (call->number == SYS_connect)
-        return ATTEMPT(long, (int)call->a, (const struct sockaddr *)call->b, (socklen_t)call->c, false, 0, make(call));
+        return ATTEMPT(long, (int)call->a, (const struct sockaddr *)call->b, (socklen_t)call->c, 0, 0, make(call));
     long result = make(call);
     int error = errno;
     if (result >= 0)
@@ -81,11 +81,11 @@ static long attempt(const struct call *call)
 }
 
 /* A send with MSG_FASTOPEN, which connects. */
-static long attempt_by_send(const struct call *call, const struct sockaddr *address, socklen_t length,
+static long attempt_by_send(const struct call *call, const struct sockaddr *address, socklen_t length, int flags,
                             const struct iovec *vector, size_t count)
 {
     int fd = (int)call->a;
-    long result = ATTEMPT(long, fd, address, length, true, send_diverted(fd, vector, count), make(call));
+    long result = ATTEMPT(long, fd, address, length, flags, send_diverted(fd, vector, count), make(call));
     return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL);
 }
 
@@ -111,8 +111,8 @@ static long send_message(const struct call *call)
     const struct msghdr *message = (const struct msghdr *)call->b;
     struct message_address address;
     if (memory_message_connects(message, (int)call->c, &address))
-        return attempt_by_send(call, (const struct sockaddr *)&address.at, address.length, message->msg_iov,
-                               message->msg_iovlen);
+        return attempt_by_send(call, (const struct sockaddr *)&address.at, address.length, (int)call->c,
+                               message->msg_iov, message->msg_iovlen);
     return SEND(long, entry, fd, UNKNOWN, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, NULL,
                 pass_on(call, message));
 }
@@ -123,7 +123,7 @@ static long send_kind(const struct call *call)
     switch (call->number) {
     case SYS_sendto:
         if ((call->d & MSG_FASTOPEN) && call->e)
-            return attempt_by_send(call, (const struct sockaddr *)call->e, (socklen_t)call->f, &bytes, 1);
+            return attempt_by_send(call, (const struct sockaddr *)call->e, (socklen_t)call->f, (int)call->d, &bytes, 1);
         return send_vector(call, bytes.iov_len, &bytes, 1);
     case SYS_write:
         return send_vector(call, bytes.iov_len, &bytes, 1);

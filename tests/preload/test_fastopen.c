@@ -196,6 +196,25 @@ static void kernel_permits_fast_open(void **state)
     }
 }
 
+/* On a blocking socket; EINPROGRESS is not the end of its patience then. */
+static void send_that_never_waits_leaves_a_pending_attempt(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_BLACK_HOLE);
+    for (int by_number = 0; by_number < 2; by_number++) {
+        int fd = caller_socket(&server, 0), flags = MSG_FASTOPEN | MSG_DONTWAIT;
+        assert_int_equal(by_number ? syscall(SYS_sendto, fd, "request", 7, flags, &server.address, server.length)
+                                   : sendto(fd, "request", 7, flags, AT(&server)),
+                         -1);
+        assert_int_equal(errno, EINPROGRESS);
+        expect(&server, "1 in-flight");
+        close(fd);
+        expect(&server, "1 neutral:cancelled");
+    }
+    server_stop(&server);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest none[] = {cmocka_unit_test(kernel_permits_fast_open)};
@@ -205,6 +224,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fast_open_into_a_black_hole_is_a_connect_timeout),
         cmocka_unit_test(fast_open_that_is_refused_is_refused),
         cmocka_unit_test(fast_open_without_a_cookie_is_an_attempt_in_progress),
+        cmocka_unit_test(send_that_never_waits_leaves_a_pending_attempt),
     };
     stage_enter(argc, argv, NULL, NULL);
     return is_permitted() ? cmocka_run_group_tests(tests, NULL, NULL) : cmocka_run_group_tests(none, NULL, NULL);
