@@ -96,14 +96,28 @@ ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return GUARDED(fd, entry) ? guarded_sendmsg(entry, fd, message, flags) : passing_on(fd, message, flags);
 }
 
+/* The first message that had bytes. The vectors of others the kernel has not read, and they may not be readable. */
+static const struct mmsghdr *first_sent(const struct mmsghdr *messages, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (messages[i].msg_len > 0)
+            return &messages[i];
+    return NULL;
+}
+
+/* Told as one send, of that message. */
 static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
-    bool made = false;
+    const struct mmsghdr *first = NULL;
+    int made = 0; /* as the kernel says it */
     ssize_t sent = SEND(ssize_t, entry, fd, count, count ? messages->msg_hdr.msg_iov : NULL,
-                        count ? messages->msg_hdr.msg_iovlen : 0, send_result > 0 ? messages->msg_hdr.msg_iov : NULL,
-                        (made = true, real.sendmmsg(fd, messages, count, flags)));
-    if (made || sent <= 0)
-        return (int)sent;
+                        count ? messages->msg_hdr.msg_iovlen : 0, first ? first->msg_hdr.msg_iov : NULL,
+                        (made = real.sendmmsg(fd, messages, count, flags), first = first_sent(messages, made),
+                         first      ? (ssize_t)first->msg_len
+                         : made < 0 ? -1
+                                    : 0));
+    if (made != 0 || sent <= 0)
+        return made != 0 ? made : (int)sent;
     messages->msg_len = (unsigned int)sent; /* of the first message, which was taken */
     return 1;
 }

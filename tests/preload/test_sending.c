@@ -420,6 +420,25 @@ static void sigpipe_comes_as_without_the_library(void **state)
     server_stop(&server);
 }
 
+/* The kernel does not look at a vector of no parts. */
+static void messages_without_bytes_may_have_any_vector(void **state)
+{
+    struct server server;
+    struct iovec bytes = {"request", 7};
+    struct mmsghdr messages[2] = {{.msg_hdr.msg_iov = (void *)1}, {.msg_hdr = {.msg_iov = &bytes, .msg_iovlen = 1}}};
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    int fd = caller_connect(&server, 0);
+    assert_int_equal(sendmmsg(fd, messages, 1, 0), 1);
+    assert_int_equal(call_phase(&server), PHASE_CONNECTED);
+    assert_int_equal(sendmmsg(fd, messages, 2, 0), 2);
+    assert_int_equal(messages[0].msg_len, 0);
+    assert_int_equal(messages[1].msg_len, 7);
+    assert_int_equal(call_phase(&server), PHASE_REQUESTED);
+    close(fd);
+    server_stop(&server);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -431,6 +450,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(full_buffer_is_no_failure),
         cmocka_unit_test(every_send_on_a_reset_connection_is_a_reset),
         cmocka_unit_test(sigpipe_comes_as_without_the_library),
+        cmocka_unit_test(messages_without_bytes_may_have_any_vector),
     };
     stage_enter(argc, argv, NULL, NULL);
     signal(SIGPIPE, SIG_IGN);
