@@ -105,6 +105,10 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (entered && !lineage_is_borrowed()) {
         connection->cookie = socket_cookie(fd);
         life_release(former, fd);
+        if (descriptor_hint(former) & DESCRIPTOR_STREAM)
+            connection->forks = descriptor_serial(former);
+        if (descriptor_hint(former) == DESCRIPTOR_SHARED)
+            life_gather(connection, ticket->entry, fd);
         limit_connect(connection, fd, ticket);
         return true;
     }
@@ -124,9 +128,10 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     if (!connection) /* an ancestor's attempt, or one whose record has moved on */
         return life_of_anybody(entry) != NULL;
     if (length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC) {
+        if (connection_has(connection, CONNECTION_UNIX))
+            return true; /* the kernel will say EINVAL */
         rehearsal_over(connection, fd);
-        connection_closing(fd); /* dissolves the association: the socket is fresh again */
-        descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
+        life_part(entry, fd); /* dissolves the association: the socket is fresh again, but for its error */
         return true;
     }
     if (connection_end(connection) == END_ANSWERED)
@@ -138,8 +143,7 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
         return true;
     }
     rehearsal_over(connection, fd);
-    connection_closing(fd); /* the former attempt failed: this is a new one on the same socket */
-    descriptor_set(fd, DESCRIPTOR_STREAM, &entry);
+    life_part(entry, fd); /* the former attempt failed: this is a new one on the same socket */
     ticket->after_failure = true;
     return false;
 }

@@ -119,6 +119,8 @@ void connection_passed(const struct msghdr *message);
 void connection_shutting(int fd, int how);
 /* Before the real close of whatever kind: forgets the number and, with its last alias, ends the call. */
 void connection_closing(int fd);
+/* Before an fclose that has something to write, and must find the socket's error. */
+void connection_leaving(int fd);
 /* Before close_range and closefrom. */
 void connection_closing_range(unsigned int first, unsigned int last);
 /* After a successful socket(): the number's past, if a close of it was missed, is over;
@@ -130,7 +132,7 @@ void connection_duplicated(int fd, int to);
 
 /* Before the process ends: settles what its status tells, gives everything back. Once; later calls find nothing. */
 void connection_exit(int status);
-/* For on_exit(3). */
+/* For on_exit(3): stdio writes what it holds only afterwards. */
 void connection_exit_handler(int status, void *unused);
 
 /*

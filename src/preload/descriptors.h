@@ -19,10 +19,12 @@
 
 /*
  * An entry: connection + 1 in the high half (0: none), then the connection's serial number, then what socket() said.
- * 0 is a number of which nothing is known.
+ * Without a connection: how often the process had forked by then stands for the serial number. 0 is a number of which
+ * nothing is known.
  */
 typedef uint64_t descriptor;
 #define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
+#define DESCRIPTOR_SHARED UINT64_C(9)    /* such a one that has, or had, another number too */
 #define DESCRIPTOR_ELSEWHERE UINT64_C(5) /* such a one that was connected to a fallback, and is not watched */
 #define DESCRIPTOR_OTHER UINT64_C(2)     /* some other socket: never guarded */
 
@@ -67,6 +69,17 @@ static inline descriptor descriptor_of_connection(uint32_t number, uint32_t seri
 static inline uint32_t descriptor_serial(descriptor entry)
 {
     return (uint32_t)(entry >> 8) & 0xffffffu;
+}
+
+/* What socket() said of a number without a connection: DESCRIPTOR_…; 0: it has one, or nothing is known. */
+static inline descriptor descriptor_hint(descriptor entry)
+{
+    return descriptor_connection(entry) ? 0 : entry & 0xffu;
+}
+
+static inline descriptor descriptor_of_hint(descriptor hint, uint32_t forks)
+{
+    return (uint64_t)(forks & 0xffffffu) << 8 | hint;
 }
 
 /* Sets an entry and returns the former one. Maps a chunk if need be (one system call); false if there is no memory. */

@@ -43,8 +43,10 @@ void connection_passed(const struct msghdr *message)
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
             struct connection *connection = life_of(descriptor_get(fd));
-            if (connection)
-                connection_mark(connection, CONNECTION_PASSED);
+            if (!connection)
+                continue;
+            connection_mark(connection, CONNECTION_PASSED);
+            connection_mark(connection, CONNECTION_SHARED);
         }
     }
 }
@@ -61,7 +63,7 @@ static void move_to_alias(struct connection *connection, descriptor entry, int f
         }
 }
 
-void life_release(descriptor entry, int fd)
+static void release(descriptor entry, int fd, enum life_end end)
 {
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
@@ -71,23 +73,67 @@ void life_release(descriptor entry, int fd)
         return;
     }
     if (life_of(entry)) /* in a fork's child the call is the parent's */
-        life_judge_end(connection, fd, LIFE_CLOSES);
+        life_judge_end(connection, fd, end);
     life_forget(connection);
     pool_give(descriptor_connection(entry) - 1);
+}
+
+void life_release(descriptor entry, int fd)
+{
+    release(entry, fd, LIFE_CLOSES);
 }
 
 /* What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. */
 static bool is_hint(descriptor entry)
 {
-    return entry == DESCRIPTOR_STREAM || entry == DESCRIPTOR_OTHER;
+    descriptor hint = descriptor_hint(entry);
+    return hint == DESCRIPTOR_STREAM || hint == DESCRIPTOR_SHARED || hint == DESCRIPTOR_OTHER;
 }
 
-void connection_closing(int fd)
+void life_part(descriptor entry, int fd)
+{
+    descriptor former;
+    struct connection *connection = life_of_anybody(entry);
+    if (!connection || lineage_is_borrowed())
+        return;
+    bool shared = atomic_load_explicit(&connection->aliases, memory_order_relaxed) > 1;
+    descriptor hint = descriptor_of_hint(shared ? DESCRIPTOR_SHARED : DESCRIPTOR_STREAM, connection->forks);
+    descriptor_set(fd, hint, &former);
+    release(former, fd, LIFE_LEAVES);
+    for (int at = 0; shared && (at = descriptor_next(at, INT_MAX)) >= 0; at++)
+        if (descriptor_get(at) == entry) {
+            descriptor_set(at, hint, &former);
+            release(former, at, LIFE_LEAVES);
+        }
+}
+
+void life_gather(struct connection *connection, descriptor entry, int fd)
+{
+    descriptor former;
+    for (int at = 0; connection->cookie && (at = descriptor_next(at, INT_MAX)) >= 0; at++)
+        if (at != fd && descriptor_hint(descriptor_get(at)) == DESCRIPTOR_SHARED &&
+            socket_cookie(at) == connection->cookie && pool_add_alias(connection)) {
+            descriptor_set(at, entry, &former);
+            release(former, at, LIFE_LEAVES);
+        }
+}
+
+static void close_number(int fd, enum life_end end)
 {
     descriptor entry = descriptor_get(fd);
     if (!entry || (!is_hint(entry) && lineage_is_borrowed()))
         return;
-    life_release(descriptor_take(fd), fd);
+    release(descriptor_take(fd), fd, end);
+}
+
+void connection_closing(int fd)
+{
+    close_number(fd, LIFE_CLOSES);
+}
+
+void connection_leaving(int fd)
+{
+    close_number(fd, LIFE_LEAVES);
 }
 
 /* Whose the table is, is asked once, and only if there is more than hints in the range. */
@@ -116,6 +162,8 @@ void connection_duplicated(int fd, int to)
     struct connection *connection = life_of_anybody(entry);
     if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
         entry = 0; /* another thread has closed it, and its record moves on */
+    if (descriptor_hint(entry) == DESCRIPTOR_STREAM)
+        descriptor_set(fd, entry = descriptor_of_hint(DESCRIPTOR_SHARED, descriptor_serial(entry)), &former);
     descriptor_set(to, entry, &former);
     life_release(former, to); /* a close was missed: the cookie keeps this from charging anything */
 }
@@ -124,14 +172,16 @@ void connection_created(int fd, int domain, int type, int protocol)
 {
     bool is_stream = (type & SOCKET_TYPE_MASK) == SOCK_STREAM && socket_family_is_guarded(domain) &&
                      (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
-    descriptor entry = is_stream ? DESCRIPTOR_STREAM : DESCRIPTOR_OTHER, former = descriptor_get(fd);
+    descriptor former = descriptor_get(fd);
+    descriptor entry = is_stream ? descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks()) : DESCRIPTOR_OTHER;
     if (former == entry || (descriptor_connection(former) && lineage_is_borrowed()))
         return;
     descriptor_set(fd, entry, &former);
     life_release(former, fd);
 }
 
-void connection_exit(int status)
+/* `flushes`: stdio has yet to write what it holds. */
+static void leave(int status, bool flushes)
 {
     if (!guest_ready() || lineage_is_borrowed())
         return;
@@ -143,16 +193,22 @@ void connection_exit(int status)
             continue;
         /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer.
          */
-        bool gave_up = status != 0 || life_phase(connection) == PHASE_CONNECTING;
-        life_judge_end(connection, fd, gave_up ? LIFE_CLOSES : LIFE_EXITS);
+        bool connects = life_phase(connection) == PHASE_CONNECTING;
+        bool gave_up = status != 0 || connects;
+        life_judge_end(connection, fd, !gave_up ? LIFE_EXITS : flushes && !connects ? LIFE_LEAVES : LIFE_CLOSES);
         life_forget(connection);
     }
     held_resolve_all();
     guest_leave();
 }
 
+void connection_exit(int status)
+{
+    leave(status, false);
+}
+
 void connection_exit_handler(int status, void *unused)
 {
     (void)unused;
-    connection_exit(status);
+    leave(status, true);
 }

@@ -320,11 +320,16 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
     if (unread || (state.data_in && data_is_answer(connection))) {
         seen = SEEN_BYTES;
     } else if (state.stage == SOCKET_DEAD) {
-        /* The error is the program's, and a child's that shares the socket: it is taken only where nobody can read it.
-         */
-        if (end == LIFE_SHUTS || connection->forks != lineage_forks())
+        /* The error is the program's, and another process's that has the socket too: it is taken only where nobody can
+         * read it. */
+        if (end == LIFE_SHUTS || connection->forks != lineage_forks() || connection_has(connection, CONNECTION_SHARED))
             return;
-        error = socket_take_error(fd);
+        if (end == LIFE_CLOSES)
+            error = socket_take_error(fd);
+        else if (phase == PHASE_CONNECTING)
+            return; /* which error it is, only taking it would tell */
+        else
+            error = socket_has_error(fd) ? ECONNRESET : 0;
         if (error)
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)

@@ -67,8 +67,9 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
  * judges the call by the kernel's word. */
 enum life_end {
     LIFE_CLOSES, /* its last descriptor is about to be closed, or the program ends */
+    LIFE_LEAVES, /* the same, but its error must stay: stdio still writes what it holds, or the socket goes on */
     LIFE_SHUTS,  /* the program shuts it, and can still read its error */
-    LIFE_EXITS,  /* the program ends well: a wait for an answer is not given up */
+    LIFE_EXITS,  /* the program ends well: a wait for an answer is not given up; stdio may still write */
 };
 void life_judge_end(struct connection *connection, int fd, enum life_end end);
 
@@ -79,6 +80,14 @@ bool life_is_same_socket(const struct connection *connection, int fd);
 /* An entry that was taken out of the table: one alias less; with the last one the
  * call ends, while the descriptor is still open. */
 void life_release(descriptor entry, int fd);
+
+/*
+ * The socket goes on without its record, as a fresh one: all its numbers leave the record, which is judged as by
+ * LIFE_LEAVES. What stands for the socket later is found by DESCRIPTOR_SHARED, if it has several numbers.
+ */
+void life_part(descriptor entry, int fd);
+/* The other numbers of a socket that had several before it was connected: they stand for the record too. */
+void life_gather(struct connection *connection, descriptor entry, int fd);
 
 /* The connection is over for this process: its records go back. */
 void life_forget(struct connection *connection);

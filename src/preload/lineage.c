@@ -13,7 +13,7 @@
 /* Ordinary memory, which a child inherits, until we have started; and before Linux 4.14, which can't wipe. */
 static struct lineage_page fallback;
 struct lineage_page *lineage_page = &fallback;
-static _Atomic uint32_t forks;      /* of this process */
+static _Atomic uint32_t forks;
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
 /* Threads may race; one of them wins, all see its epoch. */
@@ -40,6 +40,7 @@ uint32_t lineage_new_epoch(void)
  */
 static void begin_child(void)
 {
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
     atomic_store_explicit(&lineage_page->epoch, 0, memory_order_relaxed);
     lineage_new_epoch();
 }
@@ -76,5 +77,5 @@ uint32_t lineage_pid(void)
 
 uint32_t lineage_forks(void)
 {
-    return atomic_load_explicit(&forks, memory_order_relaxed);
+    return atomic_load_explicit(&forks, memory_order_relaxed) & 0xffffffu;
 }

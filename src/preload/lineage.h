@@ -38,7 +38,10 @@ static inline uint32_t lineage_epoch(void)
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */
 bool lineage_is_borrowed(void);
 
-/* How often this process has forked: a socket that is older than its last fork may be shared with a child. */
+/*
+ * How often this process and its ancestors have forked, in 24 bits: a socket that is older than the last fork may be
+ * another process's too.
+ */
 uint32_t lineage_forks(void);
 
 /* The process's id as it was found at start or after the fork; no system call. */

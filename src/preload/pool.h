@@ -44,6 +44,7 @@ enum connection_flag {
     CONNECTION_ONE_WAY = 1u << 21,  /* its target asks for a connection alone: what is sent on it is no call */
     CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
     CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_SHARED = 1u << 24,   /* as PASSED, and it stays so: its error may be another process's to read */
 };
 
 #define FAULT_KIND_MASK 0xffu
@@ -76,7 +77,7 @@ struct connection {
     _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
     _Atomic uint32_t next;    /* in the list of free ones */
     _Atomic int fd;           /* one of its descriptors */
-    uint32_t forks;           /* lineage_forks() when the attempt began */
+    uint32_t forks;           /* lineage_forks() when the socket was made */
     uint32_t raced_since;     /* siblings_now() when the attempt began */
     _Atomic uint32_t fault;   /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
     uint64_t cookie;          /* of its socket (SO_COOKIE) */

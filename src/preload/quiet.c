@@ -13,7 +13,9 @@
 
 /* A plain connection has these flags, and perhaps those that do not matter here. */
 #define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
-#define OF_NO_MATTER ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN | (uint32_t)CONNECTION_ASKED)
+#define OF_NO_MATTER                                                                                                   \
+    ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN | (uint32_t)CONNECTION_ASKED |                         \
+     (uint32_t)CONNECTION_SHARED)
 
 static inline bool is_plain(const struct connection *connection, enum call_end end)
 {

@@ -100,6 +100,12 @@ int socket_take_error(int fd)
     return real.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : 0;
 }
 
+bool socket_has_error(int fd)
+{
+    struct pollfd look = {.fd = fd};
+    return poll(&look, 1, 0) == 1 && (look.revents & POLLERR);
+}
+
 uint64_t socket_cookie(int fd)
 {
     uint64_t cookie = 0;

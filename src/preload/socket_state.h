@@ -31,6 +31,8 @@ struct socket_state socket_state(int fd, bool is_unix);
 
 /* The error that waits in the socket, and takes it: only right before the real close. 0: none. */
 int socket_take_error(int fd);
+/* Whether there is one to take. */
+bool socket_has_error(int fd);
 
 /* A number that stays with the socket for ever, the same for all its descriptors; 0 if the kernel has none. */
 uint64_t socket_cookie(int fd);

@@ -2,6 +2,8 @@
  * wrap_close.c - the ways to end a connection: close and its relatives, shutdown, the end of the process.
  */
 #define _GNU_SOURCE
+#include <stdio_ext.h>
+
 #include "preload/guest.h"
 #include "preload/real.h"
 #include "preload/told.h"
@@ -46,8 +48,12 @@ int wrap_fclose(FILE *file)
     if (file && guest_ready()) {
         int error = errno;
         int fd = fileno(file);
-        if (fd >= 0 && descriptor_get(fd))
-            connection_closing(fd);
+        if (fd >= 0 && descriptor_get(fd)) {
+            if (__fpending(file) > 0)
+                connection_leaving(fd);
+            else
+                connection_closing(fd);
+        }
         errno = error;
     }
     return real.fclose(file);
