@@ -112,6 +112,7 @@ $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD)
 
 $(WITH_CORE): $(CORE)
+$(BUILD)/tests/preload/test_differential: $(call objects,tests/preload/differential/*.c)
 $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
 	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread -ldl $(if $(filter $@,$(WITH_CORE)),-lc $(LIBBSD))
 
