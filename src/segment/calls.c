@@ -164,6 +164,11 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     return true;
 }
 
+bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner, struct call_view *view)
+{
+    return calls_read(segment, call, view) && view->owner == owner;
+}
+
 bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase)
 {
     const struct call *record = record_at(segment, call);

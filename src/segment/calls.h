@@ -64,6 +64,8 @@ bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 
 /* False: no such record, or it is free. */
 bool calls_read(const struct segment *segment, uint32_t call, struct call_view *view);
+/* As calls_read, and false too if it is somebody else's, for instance the parent's in a fork's child. */
+bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner, struct call_view *view);
 /*
  * Only how far the owner's call has come, for what is asked at every send and receive; false: settled, not begun, or
  * not `owner`'s.

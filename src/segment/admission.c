@@ -1,0 +1,261 @@
+/*
+ * admission.c - guard_admit and guard_begin: whether an attempt, or a request on a kept connection, may go.
+ *
+ * The bulkhead is asked, then the circuit, which decides and counts; who may go gets a record, by which the end of the
+ * call is found (guard.c). An attempt that the mode of its target lets pass against the circuit's word bears a ticket
+ * that no circuit ever knew: what becomes of it is counted and decides nothing.
+ */
+#include <stdatomic.h>
+
+#include "segment/bulkhead.h"
+#include "segment/circuits.h"
+#include "segment/clock.h"
+#include "segment/force.h"
+#include "segment/guard.h"
+#include "segment/layout.h"
+#include "segment/overdue.h"
+#include "segment/report.h"
+#include "segment/settle.h"
+
+#define TIDY_NS (10 * NS_PER_S)
+
+static enum admission pass_unguarded(struct segment *segment)
+{
+    if (segment->map != NULL)
+        atomic_fetch_add_explicit(&segment->map->unguarded, 1, memory_order_relaxed);
+    return ADMIT_PASS;
+}
+
+static enum admission refuse(const struct guard *guard, const struct attempt *attempt, enum admission admission,
+                             uint64_t now_ns)
+{
+    report_refusal(guard, attempt->circuit, admission, now_ns);
+    return admission;
+}
+
+/* A refusal that is not the circuit's own: it is not asked. */
+static enum admission refuse_unasked(const struct guard *guard, const struct attempt *attempt, enum admission admission,
+                                     uint64_t now_ns)
+{
+    struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
+
+    if (circuit != NULL) {
+        counters_add(&circuit->counters, attempt->shard, COUNT_REFUSED);
+        counters_add(&circuit->counters, attempt->shard, counter_of_refusal(admission));
+    }
+    return refuse(guard, attempt, admission, now_ns);
+}
+
+/* How the attempt is to be handled, and by whose word. */
+struct handling {
+    enum forced forced;
+    enum target_mode mode;
+    bool may_refuse;
+};
+
+static struct handling handling_of(const struct guard *guard, const struct attempt *attempt, bool may_refuse)
+{
+    enum forced forced = force_get(guard->segment, attempt->circuit);
+
+    return (struct handling){forced, force_mode(forced, attempt->target), may_refuse};
+}
+
+static enum admission refuse_always(const struct guard *guard, const struct attempt *attempt,
+                                    const struct handling *handling, uint64_t now_ns)
+{
+    return refuse_unasked(guard, attempt,
+                          handling->forced == FORCED_OPEN ? ADMIT_REFUSED_FORCED : ADMIT_REFUSED_OPEN, now_ns);
+}
+
+/*
+ * It would have been refused and passes all the same: counted as refused, for that is what it would have been, and as
+ * admitted, for it will have an outcome.
+ */
+static enum admission pass_as_shadow(struct circuit *circuit, const struct attempt *attempt, int address,
+                                     struct ticket *ticket)
+{
+    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
+    *ticket = (struct ticket){.generation = SHADOW_GENERATION, .address = address};
+    return ADMIT_PASS;
+}
+
+/* The addresses of the destination, each made known to the circuit: a probe has to try them all before it fails. */
+static uint32_t address_mask(struct circuit *circuit, const struct attempt *attempt, int own)
+{
+    uint32_t mask = own >= 0 ? 1u << own : 0;
+    size_t count = attempt->siblings != NULL ? attempt->sibling_count : 0;
+
+    for (size_t i = 0; i < count && i < CIRCUIT_ADDRESSES; i++) {
+        int address = circuit_address_index(circuit, attempt->siblings[i]);
+
+        if (address >= 0)
+            mask |= 1u << address;
+    }
+    return mask;
+}
+
+static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                                  const struct handling *handling, uint64_t now_ns, struct ticket *ticket)
+{
+    struct caller caller = guard_caller(guard, attempt->shard);
+    struct transitions transitions;
+    struct settings room;
+
+    caller.address = circuit_address_index(circuit, attempt->address_key);
+    /* While the circuit is closed nobody asks for them. */
+    if (!circuit_is_closed(circuit))
+        caller.addresses = address_mask(circuit, attempt, caller.address);
+
+    enum admission admission =
+        circuit_admit(circuit, settings_in_force(attempt->target, handling->mode, &room), &caller, now_ns, ticket,
+                      &transitions);
+    report_transitions(guard, attempt->circuit, &transitions, false, now_ns);
+    if (admission == ADMIT_PROBE && !ticket->joined)
+        report_probe(guard, attempt->circuit, now_ns);
+    if (admission == ADMIT_PASS || admission == ADMIT_PROBE)
+        return admission;
+
+    if (handling->may_refuse)
+        refuse(guard, attempt, admission, now_ns);
+    if (handling->may_refuse && handling->mode == MODE_ENFORCE)
+        return admission;
+    return pass_as_shadow(circuit, attempt, caller.address, ticket);
+}
+
+/*
+ * No record: nobody will see how it ends. Settled at once, so that a probe's permit is not lost and the sums stay
+ * right.
+ */
+static enum admission pass_without_record(struct guard *guard, const struct attempt *attempt,
+                                          const struct ticket *ticket, uint64_t now_ns)
+{
+    struct call_view call = {.owner = guard->holder, .circuit = attempt->circuit, .ticket = *ticket};
+    struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
+
+    settle_call(guard, attempt->target, attempt->shard, &call, &ending, now_ns);
+    return pass_unguarded(guard->segment);
+}
+
+static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
+{
+    uint32_t call = calls_claim(guard->segment, guard->holder);
+
+    if (call == CALL_NONE && overdue_sweep(guard, attempt->target, attempt->shard, now_ns))
+        call = calls_claim(guard->segment, guard->holder);
+    return call;
+}
+
+/* Whether the connection may be one more; its record then bears its share. Mode `closed` never refuses. */
+static bool has_room(const struct guard *guard, const struct attempt *attempt, const struct handling *handling,
+                     uint32_t call)
+{
+    uint32_t limit = handling->mode == MODE_CLOSED ? BULKHEAD_UNLIMITED : attempt->target->max_connections;
+
+    return bulkhead_take(guard->segment, attempt->circuit, call, limit);
+}
+
+static void give_record(struct guard *guard, uint32_t call, const struct target *target)
+{
+    bulkhead_give(guard->segment, call, target->max_connections);
+    calls_release(guard->segment, call, guard->holder);
+}
+
+/*
+ * The bulkhead and then the circuit are asked, in this order: one that finds no room takes no probe's lease. With a
+ * limit the record comes first, for it bears the share; else it is claimed only for who was admitted.
+ */
+static enum admission ask_both(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                               const struct handling *handling, uint64_t now_ns, uint32_t *call, struct ticket *ticket)
+{
+    const bool limited = attempt->target->max_connections != 0;
+    enum admission admission = ADMIT_PASS;
+
+    if (limited)
+        *call = claim_record(guard, attempt, now_ns);
+    if (*call != CALL_NONE && !has_room(guard, attempt, handling, *call)) {
+        admission = refuse_unasked(guard, attempt, ADMIT_REFUSED_BULKHEAD, now_ns);
+        if (handling->mode != MODE_ENFORCE)
+            admission = pass_as_shadow(circuit, attempt, circuit_address_index(circuit, attempt->address_key), ticket);
+    } else {
+        admission = ask_circuit(guard, attempt, circuit, handling, now_ns, ticket);
+    }
+    if (admission_refuses(admission) && *call != CALL_NONE) {
+        give_record(guard, *call, attempt->target);
+        *call = CALL_NONE;
+    } else if (!admission_refuses(admission) && !limited) {
+        *call = claim_record(guard, attempt, now_ns);
+    }
+    return admission;
+}
+
+/*
+ * Calls of processes that were killed, or have called exec, are given back as neutral by others' attempts, now and
+ * then. Not while the circuit refuses: a refusal makes no system call.
+ */
+static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
+{
+    uint64_t after = atomic_load_explicit(&guard->tidy_after_ns, memory_order_relaxed);
+
+    if (now_ns < after || !circuit_is_closed(circuit) ||
+        !atomic_compare_exchange_strong_explicit(&guard->tidy_after_ns, &after, now_ns + TIDY_NS, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    overdue_sweep(guard, attempt->target, attempt->shard, now_ns);
+}
+
+enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
+{
+    const struct target *target = attempt->target;
+    struct segment *segment = guard->segment;
+    struct circuit *circuit = circuits_at(segment, attempt->circuit);
+    struct ticket ticket;
+
+    *call = CALL_NONE;
+    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    const struct handling handling = handling_of(guard, attempt, true);
+    if (handling.mode == MODE_OPEN)
+        return refuse_always(guard, attempt, &handling, now_ns);
+    if (circuit == NULL)
+        return pass_unguarded(segment);
+    tidy(guard, attempt, circuit, now_ns);
+
+    enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &ticket);
+    if (admission_refuses(admission))
+        return admission;
+    if (*call == CALL_NONE)
+        return pass_without_record(guard, attempt, &ticket, now_ns);
+
+    uint64_t due_ns = calls_due_after(now_ns, target->connect_timeout_ns);
+    calls_begin(segment, *call, attempt->circuit, &ticket, PHASE_CONNECTING, now_ns, due_ns);
+    overdue_note(segment, attempt->circuit, due_ns);
+    return admission;
+}
+
+enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns)
+{
+    const struct target *target = attempt->target;
+    struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
+    struct call_view view;
+    struct ticket ticket;
+
+    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
+    if (handling.mode == MODE_OPEN && handling.may_refuse)
+        return refuse_always(guard, attempt, &handling, now_ns);
+    if (circuit == NULL || !calls_read_own(guard->segment, call, guard->holder, &view))
+        return pass_unguarded(guard->segment);
+    /* Of threads that send at the same moment one begins the call, and the others' bytes are more of its request. */
+    if (!calls_reserve(guard->segment, call, &view))
+        return ADMIT_PASS;
+    calls_set_times(guard->segment, call, now_ns, DUE_NEVER); /* since when: guard_settle frees it one day */
+
+    enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, &ticket);
+    if (admission_refuses(admission)) {
+        calls_settle(guard->segment, call, &view, CALL_SETTLED);
+        return admission;
+    }
+    uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns);
+    calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_REQUESTED, now_ns, due_ns);
+    overdue_note(guard->segment, attempt->circuit, due_ns);
+    return admission;
+}
