@@ -6,15 +6,14 @@ moment ago. Ends with status 0 when all answers were 200; else it prints on stde
 
 With TLS it is a client of its own kind: what SSL_write makes goes into Apache's buckets, and to the socket later.
 """
-import ctypes
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+from front import ask, end_with_parent, tell
 
 HERE = "127.0.0.2"
 MODULES = "/usr/lib/apache2/modules"
@@ -64,31 +63,9 @@ def free_port():
 
 
 def begin_child():
-    """Apache must not outlive this script, not even one that is killed; and it ends with its whole process group."""
+    """Apache ends with its whole process group."""
     os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def connect(port, apache):
-    """Apache listens some time after its start."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end and apache.poll() is None:
-        try:
-            return socket.create_connection((HERE, port), 60)
-        except OSError:
-            time.sleep(0.01)
-    sys.exit("apache2 does not start")
-
-
-def ask(port, apache):
-    """The answer's status, and its body."""
-    with connect(port, apache) as client:
-        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        answer = b""
-        while more := client.recv(65536):
-            answer += more
-    head, _, body = answer.decode().partition("\r\n\r\n")
-    return int(head.split()[1]), body
+    end_with_parent()
 
 
 def read_log(path):
@@ -108,14 +85,12 @@ def main():
         command = ["apache2", "-D", "FOREGROUND", "-f", f"{folder}/conf"]
         with subprocess.Popen(command, preexec_fn=begin_child) as apache:
             try:
-                answers = [ask(port, apache) for _ in range(count)]
+                answers = [ask(socket.AF_INET, (HERE, port), apache) for _ in range(count)]
                 # Now: when it is told to end, it says at times what its threads run into.
                 log = read_log(f"{folder}/log")
             finally:
                 apache.terminate()
-    if any(status != 200 for status, _ in answers):
-        sys.exit("\n".join([*(str(status) for status, _ in answers), *log]))
-    sys.stdout.write("".join(body for _, body in answers))
+    tell(answers, log)
 
 
 main()

@@ -4,15 +4,14 @@ SERVER is a URL or unix:/path. nginx is the client here: a master and one worker
 as always, TIMEOUT for each step upstream, connections kept. This script asks it over a socket file and makes no
 connection but that. Ends with status 0 when all answers were 200; else it prints on stderr what nginx logged.
 """
-import ctypes
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+from front import ask, end_with_parent, tell
 
 CONFIGURATION = """
 daemon off;
@@ -58,54 +57,21 @@ def configuration(folder, server, timeout):
     return CONFIGURATION.format(folder=folder, server=place, scheme=scheme or "http", timeout=timeout, tls=tls)
 
 
-def end_with_me():
-    """nginx must not outlive this script, not even one that is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def connect(path, nginx):
-    """nginx listens some time after its start."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end and nginx.poll() is None:
-        client = socket.socket(socket.AF_UNIX)
-        try:
-            client.connect(path)
-            client.settimeout(60)
-            return client
-        except OSError:
-            client.close()
-            time.sleep(0.01)
-    sys.exit("nginx does not start")
-
-
-def ask(path, nginx):
-    """The answer's status, and its body."""
-    with connect(path, nginx) as client:
-        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        answer = b""
-        while more := client.recv(65536):
-            answer += more
-    head, _, body = answer.decode().partition("\r\n\r\n")
-    return int(head.split()[1]), body
-
-
 def main():
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     with tempfile.TemporaryDirectory(prefix="sf-") as folder:
         with open(f"{folder}/conf", "w", encoding="ascii") as file:
             file.write(configuration(folder, sys.argv[1], sys.argv[2]))
         command = ["nginx", "-e", f"{folder}/log", "-c", f"{folder}/conf"]
-        with subprocess.Popen(command, preexec_fn=end_with_me) as nginx:
+        with subprocess.Popen(command, preexec_fn=end_with_parent) as nginx:
             try:
-                answers = [ask(f"{folder}/listen", nginx) for _ in range(count)]
+                answers = [ask(socket.AF_UNIX, f"{folder}/listen", nginx) for _ in range(count)]
             finally:
                 nginx.terminate()
         with open(f"{folder}/log", encoding="utf-8") as file:
             # Without the time, the process and the number of the connection.
             log = [re.sub(r"\A.*?: \*\d+ ", "", line.rstrip()) for line in file]
-    if any(status != 200 for status, _ in answers):
-        sys.exit("\n".join([*(str(status) for status, _ in answers), *log]))
-    sys.stdout.write("".join(body for _, body in answers))
+    tell(answers, log)
 
 
 main()
