@@ -155,14 +155,23 @@ static int begin_call(struct connection *connection, int fd)
     return SENDING_BEGINS;
 }
 
+/*
+ * Something is about to be sent, or was. What a TLS library sends of its own accord, in a handshake or while the program
+ * reads, asks the server for nothing: inside TLS too it may be the server that speaks first.
+ */
+static void note_asked(struct connection *connection)
+{
+    if (!connection_has(connection, CONNECTION_ASKED) && (!tls_thread.session || tls_thread.doing == TLS_WRITE))
+        connection_mark(connection, CONNECTION_ASKED);
+}
+
 int connection_sending(descriptor entry, int fd)
 {
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
         return 0;
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
-    if (!connection_has(connection, CONNECTION_ASKED))
-        connection_mark(connection, CONNECTION_ASKED);
+    note_asked(connection);
     if (connection_has(connection, CONNECTION_TLS_KEPT))
         connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
     if (verdict > 0)
@@ -229,8 +238,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         return;
     if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
-        if (!connection_has(connection, CONNECTION_ASKED)) /* by Fast Open */
-            connection_mark(connection, CONNECTION_ASKED);
+        note_asked(connection); /* with Fast Open nobody has said so before */
     }
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED)

@@ -26,7 +26,7 @@ enum connection_flag {
     CONNECTION_SHUT_READ = 1u << 3, /* by the program */
     CONNECTION_SHUT_WRITE = 1u << 4,
     CONNECTION_GREETED = 1u << 5,   /* all that was answered on it came unasked: its server spoke first */
-    CONNECTION_ASKED = 1u << 6,     /* a send has begun on it, known before any answer can come */
+    CONNECTION_ASKED = 1u << 6,     /* the program has begun to send on it, known before any answer can come */
     CONNECTION_CONNECTED = 1u << 7, /* the attempt had succeeded */
     CONNECTION_REUSED = 1u << 8,    /* a former call on it was answered */
     CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */

@@ -306,6 +306,48 @@ secure.close()
         self.expect(admitted=7, succeeded=7)
 
 
+class Greeting(Tls):
+    """A server that speaks first inside TLS (IMAP, SMTP, POP3 on the ports of their own for it)."""
+
+    CLIENT = """
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+secure = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1]))), server_hostname="localhost")
+assert secure.recv(10) == b"greeting"
+for _ in range(int(sys.argv[3])):
+    secure.sendall(b"question")
+    print(secure.recv(10).decode())
+secure.close()
+"""
+
+    @staticmethod
+    def greet(answers):
+        """So many answers after the greeting; the question after them makes the server end the connection."""
+        def behaviour(server, sock, number):
+            del server, number
+            sock.sendall(b"greeting")
+            for _ in range(answers):
+                sock.recv(100)
+                sock.sendall(b"answer")
+            sock.recv(100)
+            sock.shutdown(socket.SHUT_RDWR)  # in the middle of the session, without a word
+        return over_tls(behaviour)
+
+    def talk(self, answers):
+        self.start(self.greet(answers))
+        result = self.run_client([PYTHON, "-c", self.CLIENT, self.server.port, CERTIFICATES.get().authority,
+                                  answers + 1])
+        self.assertEqual(result.output, ("answer\n" * answers + "\n", "", 0))
+
+    def test_loss_of_the_first_request_after_it_is_a_failure(self):
+        self.talk(0)
+        self.expect({"early-close": 1}, admitted=2, succeeded=1)
+
+    def test_loss_of_a_request_after_an_answer_is_a_connection_gone_stale(self):
+        self.talk(1)
+        self.expect(admitted=3, succeeded=2, neutral=1)
+
+
 class Git(Tls):
     def test_ls_remote_over_https_shows_two_answers(self):
         body = b"%040d\trefs/heads/main\n" % 1
