@@ -124,6 +124,8 @@ void life_request_withdrawn(struct connection *connection)
     life_settle(connection, SEEN_GAVE_UP, 0, false);
     if (connection_has(connection, CONNECTION_REUSED))
         connection_set_end(connection, END_ANSWERED);
+    if (connection_has(connection, CONNECTION_GREETED))
+        connection_unmark(connection, CONNECTION_ASKED);
 }
 
 /* How long the program has waited for what it waits for now. */

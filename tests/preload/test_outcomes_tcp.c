@@ -376,6 +376,30 @@ static void loss_of_the_first_request_after_a_greeting_is_a_failure(void **state
     server_stop(&server);
 }
 
+/* Nothing has been asked by a send that took nothing. */
+static void request_after_a_greeting_that_was_withdrawn_is_still_the_first(void **state)
+{
+    struct server server;
+    char room[16];
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_connect(&server, flags_of(state)), peer = server_accept(&server);
+    assert_int_equal(bare.send(peer, "greeting", 8, 0), 8);
+    poll_for(fd, POLLIN);
+    assert_int_equal(recv(fd, room, sizeof room, 0), 8);
+    assert_int_equal(send(fd, (const void *)8, 7, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    expect(&server, "1 succeeded, 1 neutral:cancelled");
+    request(fd);
+    poll_for(peer, POLLIN);
+    assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+    bare.close(peer);
+    poll_for(fd, POLLIN);
+    assert_int_equal(recv(fd, room, sizeof room, 0), 0);
+    expect(&server, "1 failed:early-close");
+    close(fd);
+    server_stop(&server);
+}
+
 static void request_without_an_answer_given_up_late_is_a_response_timeout(void **state)
 {
     struct server server, patient;
@@ -579,6 +603,7 @@ int main(int argc, char **argv)
         both(end_of_stream_before_the_answer_is_an_early_close),
         both(end_of_stream_that_was_not_read_is_found_at_the_close),
         both(loss_of_the_first_request_after_a_greeting_is_a_failure),
+        both(request_after_a_greeting_that_was_withdrawn_is_still_the_first),
         both(request_without_an_answer_given_up_late_is_a_response_timeout),
         cmocka_unit_test(rcvtimeo_that_runs_out_is_a_response_timeout),
         both(half_close_after_the_request_waits_for_the_answer),
