@@ -240,6 +240,36 @@ static void number_closed_by_another_thread_and_used_again_is_not_mixed_up(void 
     server_stop(&alive);
 }
 
+/* --- cancelled threads --- */
+
+static void *shut_and_tell(void *context)
+{
+    int fd = *(int *)context;
+    pthread_cancel(pthread_self());
+    CHECK(shutdown(fd, SHUT_RDWR) == 0); /* no cancellation point */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    return context;
+}
+
+static void shutdown_is_no_cancellation_point(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "unix"};
+    struct server server;
+    pthread_t thread;
+    void *result;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        server_start(&server, hosts[i], SERVER_LISTENS);
+        int fd = caller_connect(&server, 0);
+        assert_int_equal(pthread_create(&thread, NULL, shut_and_tell, &fd), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, &fd);
+        expect(&server, "1 neutral:cancelled");
+        close(fd);
+        server_stop(&server);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -248,6 +278,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(asynchronous_close_in_connect_is_the_programs_giving_up),
         cmocka_unit_test(asynchronous_close_in_recv_is_the_programs_giving_up),
         cmocka_unit_test(number_closed_by_another_thread_and_used_again_is_not_mixed_up),
+        cmocka_unit_test(shutdown_is_no_cancellation_point),
     };
     stage_enter(argc, argv, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
