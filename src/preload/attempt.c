@@ -107,7 +107,7 @@ static bool track(int fd, const struct destination *destination, struct station 
         life_release(former, fd);
         if (descriptor_hint(former) & DESCRIPTOR_STREAM)
             connection->forks = descriptor_serial(former);
-        if (descriptor_hint(former) == DESCRIPTOR_SHARED)
+        if (descriptor_hint(former) & DESCRIPTOR_SHARED)
             life_gather(connection, ticket->entry, fd);
         limit_connect(connection, fd, ticket);
         return true;
@@ -148,25 +148,36 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     return false;
 }
 
+/* Notes whether a socket without a connection is at its fallback; what else is known of it stays. */
+static void set_elsewhere(int fd, bool is_there)
+{
+    descriptor former, entry = descriptor_get(fd);
+    descriptor known = entry ? entry : descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks());
+    if (!(descriptor_hint(known) & DESCRIPTOR_STREAM))
+        return; /* another thread has closed it, and the number is another socket's */
+    known = is_there ? known | DESCRIPTOR_ELSEWHERE : known & ~DESCRIPTOR_ELSEWHERE;
+    if (entry)
+        descriptor_replace(fd, entry, known);
+    else
+        descriptor_set(fd, known, &former);
+}
+
 /* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
 static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length,
                                       struct attempt_ticket *ticket)
 {
-    descriptor former;
     ticket->fallback = true;
     if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
         return PASSAGE_ELSEWHERE;
-    descriptor_set(fd, DESCRIPTOR_STREAM, &former); /* dissolves the association */
+    set_elsewhere(fd, false); /* dissolves the association */
     return PASSAGE_FREE;
 }
 
 /* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
 static void note_elsewhere(int fd, int result, int error)
 {
-    descriptor former;
     bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
-    if (!descriptor_connection(descriptor_get(fd)))
-        descriptor_set(fd, stays ? DESCRIPTOR_ELSEWHERE : DESCRIPTOR_STREAM, &former);
+    set_elsewhere(fd, stays);
 }
 
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
@@ -217,7 +228,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     bool is_odd = (uintptr_t)address < LOWEST_ADDRESS || length > sizeof(struct sockaddr_storage);
     if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER)
         return PASSAGE_FREE;
-    if (entry == DESCRIPTOR_ELSEWHERE)
+    if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
         return further_elsewhere(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;

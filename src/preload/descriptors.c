@@ -50,6 +50,14 @@ bool descriptor_set(int fd, descriptor entry, descriptor *former)
     return true;
 }
 
+bool descriptor_replace(int fd, descriptor seen, descriptor entry)
+{
+    struct descriptor_chunk *chunk =
+        (unsigned int)fd < DESCRIPTORS_MAX ? descriptor_chunk((unsigned int)fd >> CHUNK_BITS) : NULL;
+    return chunk && atomic_compare_exchange_strong_explicit(&chunk->at[(unsigned int)fd & (CHUNK_SIZE - 1)], &seen,
+                                                            entry, memory_order_acq_rel, memory_order_relaxed);
+}
+
 descriptor descriptor_take(int fd)
 {
     descriptor former = descriptor_get(fd); /* mostly nothing is known: then nothing is written */

@@ -24,9 +24,10 @@
  */
 typedef uint64_t descriptor;
 #define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
-#define DESCRIPTOR_SHARED UINT64_C(9)    /* such a one that has, or had, another number too */
-#define DESCRIPTOR_ELSEWHERE UINT64_C(5) /* such a one that was connected to a fallback, and is not watched */
-#define DESCRIPTOR_OTHER UINT64_C(2)     /* some other socket: never guarded */
+#define DESCRIPTOR_OTHER UINT64_C(2)  /* some other socket: never guarded */
+/* Of a STREAM, beside it: */
+#define DESCRIPTOR_ELSEWHERE UINT64_C(4) /* it was connected to a fallback, and is not watched */
+#define DESCRIPTOR_SHARED UINT64_C(8)    /* it has, or had, another number too */
 
 struct descriptor_chunk {
     _Atomic uint64_t at[CHUNK_SIZE];
@@ -71,7 +72,7 @@ static inline uint32_t descriptor_serial(descriptor entry)
     return (uint32_t)(entry >> 8) & 0xffffffu;
 }
 
-/* What socket() said of a number without a connection: DESCRIPTOR_…; 0: it has one, or nothing is known. */
+/* What is known of a number without a connection: DESCRIPTOR_…; 0: it has one, or nothing is known. */
 static inline descriptor descriptor_hint(descriptor entry)
 {
     return descriptor_connection(entry) ? 0 : entry & 0xffu;
@@ -84,6 +85,8 @@ static inline descriptor descriptor_of_hint(descriptor hint, uint32_t forks)
 
 /* Sets an entry and returns the former one. Maps a chunk if need be (one system call); false if there is no memory. */
 bool descriptor_set(int fd, descriptor entry, descriptor *former);
+/* Changes an entry from what it was seen to be; false if it is another one by now. Maps nothing. */
+bool descriptor_replace(int fd, descriptor seen, descriptor entry);
 /* Takes the entry out: whoever gets a connection here is the one that closes it. */
 descriptor descriptor_take(int fd);
 /* The first number at or after `fd`, and not after `last`, of which something is known; -1: none. */

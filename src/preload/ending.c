@@ -83,39 +83,37 @@ void life_release(descriptor entry, int fd)
     release(entry, fd, LIFE_CLOSES);
 }
 
-/* What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. */
+/*
+ * What socket() said is only a hint, which connect asks the kernel for if a vfork's child has taken it away. (So it may
+ * have taken away that the socket has another number. But whether it is one would have to be asked at each close.)
+ */
 static bool is_hint(descriptor entry)
 {
-    descriptor hint = descriptor_hint(entry);
-    return hint == DESCRIPTOR_STREAM || hint == DESCRIPTOR_SHARED || hint == DESCRIPTOR_OTHER;
+    return !descriptor_connection(entry) && !(entry & DESCRIPTOR_ELSEWHERE);
 }
 
 void life_part(descriptor entry, int fd)
 {
-    descriptor former;
     struct connection *connection = life_of_anybody(entry);
     if (!connection || lineage_is_borrowed())
         return;
     bool shared = atomic_load_explicit(&connection->aliases, memory_order_relaxed) > 1;
-    descriptor hint = descriptor_of_hint(shared ? DESCRIPTOR_SHARED : DESCRIPTOR_STREAM, connection->forks);
-    descriptor_set(fd, hint, &former);
-    release(former, fd, LIFE_LEAVES);
+    descriptor hint = descriptor_of_hint(DESCRIPTOR_STREAM | (shared ? DESCRIPTOR_SHARED : 0), connection->forks);
+    if (descriptor_replace(fd, entry, hint))
+        release(entry, fd, LIFE_LEAVES);
     for (int at = 0; shared && (at = descriptor_next(at, INT_MAX)) >= 0; at++)
-        if (descriptor_get(at) == entry) {
-            descriptor_set(at, hint, &former);
-            release(former, at, LIFE_LEAVES);
-        }
+        if (descriptor_replace(at, entry, hint))
+            release(entry, at, LIFE_LEAVES);
 }
 
 void life_gather(struct connection *connection, descriptor entry, int fd)
 {
-    descriptor former;
-    for (int at = 0; connection->cookie && (at = descriptor_next(at, INT_MAX)) >= 0; at++)
-        if (at != fd && descriptor_hint(descriptor_get(at)) == DESCRIPTOR_SHARED &&
-            socket_cookie(at) == connection->cookie && pool_add_alias(connection)) {
-            descriptor_set(at, entry, &former);
-            release(former, at, LIFE_LEAVES);
-        }
+    for (int at = 0; connection->cookie && (at = descriptor_next(at, INT_MAX)) >= 0; at++) {
+        descriptor seen = descriptor_get(at);
+        if (at != fd && (descriptor_hint(seen) & DESCRIPTOR_SHARED) && socket_cookie(at) == connection->cookie &&
+            pool_add_alias(connection) && !descriptor_replace(at, seen, entry))
+            release(entry, at, LIFE_LEAVES); /* it has been closed meanwhile */
+    }
 }
 
 static void close_number(int fd, enum life_end end)
@@ -153,17 +151,26 @@ void connection_closing_range(unsigned int first, unsigned int last)
     }
 }
 
+/* What a number stands for now that there is another one for it. */
+static descriptor share(int fd)
+{
+    descriptor entry = descriptor_get(fd);
+    descriptor hint = descriptor_hint(entry);
+    if (!(hint & DESCRIPTOR_STREAM) || (hint & DESCRIPTOR_SHARED))
+        return entry;
+    /* Unless another thread connects it at this moment. */
+    return descriptor_replace(fd, entry, entry | DESCRIPTOR_SHARED) ? entry | DESCRIPTOR_SHARED : descriptor_get(fd);
+}
+
 void connection_duplicated(int fd, int to)
 {
-    descriptor entry = descriptor_get(fd), former = descriptor_get(to);
+    descriptor entry = share(fd), former = descriptor_get(to);
     if ((!entry && !former) ||
         ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()))
         return;
     struct connection *connection = life_of_anybody(entry);
     if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
         entry = 0; /* another thread has closed it, and its record moves on */
-    if (descriptor_hint(entry) == DESCRIPTOR_STREAM)
-        descriptor_set(fd, entry = descriptor_of_hint(DESCRIPTOR_SHARED, descriptor_serial(entry)), &former);
     descriptor_set(to, entry, &former);
     life_release(former, to); /* a close was missed: the cookie keeps this from charging anything */
 }

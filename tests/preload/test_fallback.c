@@ -201,6 +201,30 @@ static int unix_scene(int argc, char **argv)
     return 0;
 }
 
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
+/* A fallback that is dead too, and then another destination, on the same socket, of which there are two numbers. */
+static int again_scene(int argc, char **argv)
+{
+    struct sockaddr_in first = refused_at("127.0.9.1"), second = refused_at("127.0.2.1");
+    int error = 0;
+    socklen_t length = sizeof error;
+    CHECK(argc == 2);
+    second.sin_port = htons((in_port_t)atoi(argv[0]));
+    CHECK(exited_well(actor_wait(actor_fork(do_nothing, NULL))));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), other = dup(fd);
+    CHECK(connect(fd, (struct sockaddr *)&first, sizeof first) == -1 && errno == ECONNREFUSED);
+    CHECK(connect(fd, (struct sockaddr *)&second, sizeof second) == 0);
+    poll_for(fd, POLLIN); /* it is reset */
+    CHECK(close(fd) == 0);
+    CHECK(bare.getsockopt(other, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == ECONNRESET);
+    CHECK(close(other) == 0);
+    return 0;
+}
+
 /* --- tests --- */
 
 static pid_t answering;
@@ -317,6 +341,27 @@ static void dead_fallback_gives_its_own_error(void **state)
     server_stop(&fallback);
 }
 
+static void reset_one(void *context)
+{
+    (void)context;
+    server_reset(server_accept(&fallback));
+}
+
+/* How old it is and that it has another number is known of a socket whatever it was tried with. */
+static void socket_that_a_dead_fallback_has_left_is_guarded_as_before(void **state)
+{
+    char nobody[64];
+    (void)state;
+    fallback_at("127.0.2.1");
+    answering = actor_fork(reset_one, NULL);
+    snprintf(nobody, sizeof nobody, "127.0.2.2:%s", server_port(&fallback));
+    play("again", nobody, "127.0.9.0/24:*");
+    assert_true(exited_well(actor_wait(answering)));
+    expect_at("127.0.9.1:9", "1 refused, 1 fallback");
+    expect(&fallback, "1 failed:reset");
+    server_stop(&fallback);
+}
+
 static void unix_socket_has_a_unix_fallback_and_others_have_none(void **state)
 {
     (void)state;
@@ -334,7 +379,8 @@ int main(int argc, char **argv)
     static const struct scene scenes[] = {{"blocking", blocking_scene},   {"nonblocking", nonblocking_scene},
                                           {"families", families_scene},   {"dead", dead_scene},
                                           {"fast-open", fast_open_scene}, {"unix", unix_scene},
-                                          {"refused", refused_scene},     {NULL, NULL}};
+                                          {"refused", refused_scene},     {"again", again_scene},
+                                          {NULL, NULL}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_connect_goes_to_the_fallback),
         cmocka_unit_test(refused_connect_goes_to_the_fallback_without_blocking),
@@ -343,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(name_that_nobody_resolved_refuses),
         cmocka_unit_test(fast_open_send_is_refused),
         cmocka_unit_test(dead_fallback_gives_its_own_error),
+        cmocka_unit_test(socket_that_a_dead_fallback_has_left_is_guarded_as_before),
         cmocka_unit_test(unix_socket_has_a_unix_fallback_and_others_have_none),
     };
     stage_enter(argc, argv, policy, scenes);

@@ -5,6 +5,7 @@
  */
 /* links: core */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -157,6 +158,67 @@ static void dissolved_association_keeps_the_error(void **state)
     server_stop(&server);
 }
 
+/* A thread that closes a number while another one connects its socket by another number. */
+static struct {
+    void (**after_cookie)(int fd);
+    int number;
+    struct server *live; /* that the number is connected to after its close; NULL: it is not */
+} meanwhile;
+
+static void close_meanwhile(int fd)
+{
+    if (fd != meanwhile.number)
+        return;
+    *meanwhile.after_cookie = NULL;
+    CHECK(close(fd) == 0);
+    if (meanwhile.live)
+        CHECK(caller_connect(meanwhile.live, 0) == fd);
+}
+
+static int close_a_number_meanwhile(int argc, char **argv)
+{
+    struct server refusing, live;
+    CHECK(argc == 2);
+    server_at_port(&refusing, argv[0]);
+    server_at_port(&live, argv[1]);
+    *(void **)&meanwhile.after_cookie = dlsym(RTLD_DEFAULT, "after_cookie");
+    CHECK(meanwhile.after_cookie != NULL);
+    for (int i = 0; i < 2; i++) {
+        meanwhile.live = i ? &live : NULL;
+        int spare = dup(0), fd = caller_socket(&refusing, SOCK_NONBLOCK);
+        CHECK(dup2(fd, spare) == spare); /* the lowest number that is free after its close */
+        meanwhile.number = spare;
+        *meanwhile.after_cookie = close_meanwhile;
+        CHECK(connect(fd, AT(&refusing)) == -1 && errno == EINPROGRESS);
+        CHECK(*meanwhile.after_cookie == NULL);
+        poll_for(fd, POLLOUT);
+        CHECK(close(fd) == 0);
+    }
+    CHECK(recv(meanwhile.number, (char[8]){0}, 8, 0) == 6);
+    return 0;
+}
+
+static void number_closed_during_the_connect_is_not_taken_for_the_sockets(void **state)
+{
+    char preload[2 * PATH_MAX];
+    struct server live;
+    (void)state;
+    snprintf(preload, sizeof preload, "%s %s", stage_library(), stage_compile("cookie", NULL, "-ldl"));
+    server_start(&server, "127.0.0.1", SERVER_REFUSES);
+    server_start(&live, "127.0.0.1", SERVER_LISTENS);
+    pid_t pid =
+        scene_start("meanwhile", &(struct scene_options){.preload = preload,
+                                                         .arguments = {server_port(&server), server_port(&live)}});
+    int peer = server_accept(&live);
+    assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+    assert_true(exited_well(actor_wait(pid)));
+    bare.close(peer);
+    expect(&server, "2 failed:refused");
+    expect(&live, "1 succeeded");
+    server_stop(&live);
+    server_stop(&server);
+}
+
 /* --- a socket of another process --- */
 
 static void attempt_and_close(void *context)
@@ -258,12 +320,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(closed_number_from_before_the_connect_is_the_last_ones_end),
         cmocka_unit_test(further_attempt_is_that_of_all_numbers),
         cmocka_unit_test(dissolved_association_keeps_the_error),
+        cmocka_unit_test(number_closed_during_the_connect_is_not_taken_for_the_sockets),
         cmocka_unit_test(child_that_connects_leaves_its_parent_the_error),
         cmocka_unit_test(parent_that_connects_leaves_its_child_the_error),
         cmocka_unit_test(process_that_was_passed_the_socket_finds_the_error),
         cmocka_unit_test(unspec_on_a_unix_socket_is_einval_and_changes_nothing),
     };
-    static const struct scene scenes[] = {{"exit", leave_words_to_exit}, {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"exit", leave_words_to_exit}, {"meanwhile", close_a_number_meanwhile}, {NULL, NULL}};
     stage_enter(argc, argv, NULL, scenes);
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
