@@ -261,13 +261,13 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
 }
 
 /*
- * How a connection ended whose socket is dead, and whose error somebody has read unseen (stdio). A TCP socket that this
- * side has not shut dies of a reset; one that both sides have shut is at its end.
+ * How a connection ended whose socket is dead, and whose error somebody has read unseen (stdio). A socket that this side
+ * has not shut dies of a reset (or of a time-out, which can't be told from it any more); one that both sides have shut
+ * is at its end.
  */
 static enum seen seen_dead(const struct connection *connection, int *error)
 {
-    if (connection_has(connection, CONNECTION_SHUT_WRITE) || connection_has(connection, CONNECTION_PASSED) ||
-        connection_has(connection, CONNECTION_UNIX))
+    if (connection_has(connection, CONNECTION_SHUT_WRITE))
         return SEEN_END;
     *error = ECONNRESET;
     return SEEN_ERROR;
