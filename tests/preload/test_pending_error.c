@@ -87,6 +87,29 @@ static void exit_that_flushes_a_reset_stream_dies_of_no_signal(void **state)
     }
 }
 
+/* Nobody has asked it how its attempt stands. */
+static int leave_an_attempt_to_exit(int argc, char **argv)
+{
+    struct server called;
+    CHECK(argc == 2);
+    server_at_port(&called, argv[0]);
+    poll_for(caller_connect(&called, SOCK_NONBLOCK), POLLOUT);
+    return atoi(argv[1]);
+}
+
+static void exit_tells_of_a_refused_attempt(void **state)
+{
+    static const char *const statuses[] = {"0", "3"};
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_REFUSES);
+    for (int i = 0; i < 2; i++) {
+        int status = scene_run("attempt", &(struct scene_options){.arguments = {server_port(&server), statuses[i]}});
+        assert_int_equal(status, atoi(statuses[i]) << 8);
+        expect(&server, "1 failed:refused");
+    }
+    server_stop(&server);
+}
+
 /* --- a socket with several numbers --- */
 
 static void refused_attempt_ends_with_its_last_number(int fd, int other)
@@ -148,13 +171,16 @@ static void dissolved_association_keeps_the_error(void **state)
     struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
-    int fd = caller_socket(&server, SOCK_NONBLOCK), other = dup(fd);
-    assert_int_equal(connect(fd, AT(&server)), -1);
-    poll_for(fd, POLLOUT);
-    assert_int_equal(connect(fd, &unspecified, sizeof unspecified), 0);
-    close(fd);
-    assert_int_equal(pending_error(other), ECONNREFUSED);
-    close(other);
+    for (int numbers = 1; numbers <= 2; numbers++) {
+        int fd = caller_socket(&server, SOCK_NONBLOCK), other = numbers == 2 ? dup(fd) : fd;
+        assert_int_equal(connect(fd, AT(&server)), -1);
+        poll_for(fd, POLLOUT);
+        assert_int_equal(connect(fd, &unspecified, sizeof unspecified), 0);
+        if (other != fd)
+            close(fd);
+        assert_int_equal(pending_error(other), ECONNREFUSED);
+        close(other);
+    }
     server_stop(&server);
 }
 
@@ -251,16 +277,26 @@ static void find_the_error(void *context)
     CHECK(bare.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == ECONNREFUSED);
 }
 
+/* Also when it is not the first attempt on that socket. */
 static void parent_that_connects_leaves_its_child_the_error(void **state)
 {
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_REFUSES);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, heard), 0);
-    int fd = caller_socket(&server, SOCK_NONBLOCK);
-    pid_t child = actor_fork(find_the_error, &fd);
-    attempt_and_close(&fd);
-    assert_int_equal(bare.send(heard[1], "x", 1, 0), 1);
-    assert_true(exited_well(actor_wait(child)));
+    for (int attempts = 1; attempts <= 2; attempts++) {
+        int fd = caller_socket(&server, SOCK_NONBLOCK);
+        pid_t child = actor_fork(find_the_error, &fd);
+        if (attempts == 2) {
+            assert_int_equal(connect(fd, AT(&server)), -1);
+            poll_for(fd, POLLOUT);
+            assert_int_equal(pending_error(fd), ECONNREFUSED);
+            assert_int_equal(connect(fd, AT(&server)), -1);
+            assert_int_equal(errno, ECONNABORTED);
+        }
+        attempt_and_close(&fd);
+        assert_int_equal(bare.send(heard[1], "x", 1, 0), 1);
+        assert_true(exited_well(actor_wait(child)));
+    }
     close(heard[0]);
     close(heard[1]);
     server_stop(&server);
@@ -316,6 +352,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fclose_that_flushes_finds_the_reset),
         cmocka_unit_test(fclose_with_nothing_to_write_reads_the_error_itself),
         cmocka_unit_test(exit_that_flushes_a_reset_stream_dies_of_no_signal),
+        cmocka_unit_test(exit_tells_of_a_refused_attempt),
         cmocka_unit_test(number_from_before_the_connect_still_has_the_error),
         cmocka_unit_test(closed_number_from_before_the_connect_is_the_last_ones_end),
         cmocka_unit_test(further_attempt_is_that_of_all_numbers),
@@ -327,7 +364,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(unspec_on_a_unix_socket_is_einval_and_changes_nothing),
     };
     static const struct scene scenes[] = {
-        {"exit", leave_words_to_exit}, {"meanwhile", close_a_number_meanwhile}, {NULL, NULL}};
+        {"exit", leave_words_to_exit},
+        {"attempt", leave_an_attempt_to_exit},
+        {"meanwhile", close_a_number_meanwhile},
+        {NULL, NULL},
+    };
     stage_enter(argc, argv, NULL, scenes);
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
