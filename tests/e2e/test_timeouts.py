@@ -91,6 +91,14 @@ class Timeouts(unittest.TestCase):
 
     # an attempt
 
+    def test_a_send_that_connects_and_never_waits_is_limited_by_the_kernels_timer(self):
+        script = ("import socket, sys; s = socket.socket()\n"
+                  "try: s.sendto(b'GET', socket.MSG_FASTOPEN | socket.MSG_DONTWAIT, (sys.argv[1], int(sys.argv[2])))\n"
+                  "except OSError as e: print(e.strerror, s.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))")
+        self.start(BlackHole(), connect_timeout="1s")
+        result = self.sandbox.run([PYTHON, "-c", script, self.server.address, self.server.port])
+        self.assertEqual(result.output, ("Operation now in progress 1000\n", "", 0))
+
     def test_a_blocking_connect_of_python_ends(self):
         self.connect_ends(urllib())
 

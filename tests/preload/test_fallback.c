@@ -226,6 +226,21 @@ static int again_scene(int argc, char **argv)
     return 0;
 }
 
+static int dissolved_scene(int argc, char **argv)
+{
+    struct sockaddr_in first = refused_at("127.0.9.1"), second = refused_at("127.0.2.1");
+    struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
+    CHECK(argc == 2);
+    second.sin_port = htons((in_port_t)atoi(argv[0]));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(fd, (struct sockaddr *)&first, sizeof first) == 0);
+    CHECK(connect(fd, &unspecified, sizeof unspecified) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&second, sizeof second) == 0);
+    poll_for(fd, POLLIN); /* it is reset */
+    CHECK(close(fd) == 0);
+    return 0;
+}
+
 /* --- tests --- */
 
 static pid_t answering;
@@ -342,10 +357,10 @@ static void dead_fallback_gives_its_own_error(void **state)
     server_stop(&fallback);
 }
 
-static void reset_one(void *context)
+static void reset_so_many(void *context)
 {
-    (void)context;
-    server_reset(server_accept(&fallback));
+    for (int left = *(int *)context; left > 0; left--)
+        server_reset(server_accept(&fallback));
 }
 
 /* How old it is and that it has another number is known of a socket whatever it was tried with. */
@@ -354,9 +369,21 @@ static void socket_that_a_dead_fallback_has_left_is_guarded_as_before(void **sta
     char nobody[64];
     (void)state;
     fallback_at("127.0.2.1");
-    answering = actor_fork(reset_one, NULL);
+    answering = actor_fork(reset_so_many, &(int){1});
     snprintf(nobody, sizeof nobody, "127.0.2.2:%s", server_port(&fallback));
     play("again", nobody, "127.0.9.0/24:*");
+    assert_true(exited_well(actor_wait(answering)));
+    expect_at("127.0.9.1:9", "1 refused, 1 fallback");
+    expect(&fallback, "1 failed:reset");
+    server_stop(&fallback);
+}
+
+static void socket_whose_association_was_dissolved_is_guarded_again(void **state)
+{
+    (void)state;
+    fallback_at("127.0.2.1");
+    answering = actor_fork(reset_so_many, &(int){2});
+    play("dissolved", place("127.0.2.1"), "127.0.9.0/24:*");
     assert_true(exited_well(actor_wait(answering)));
     expect_at("127.0.9.1:9", "1 refused, 1 fallback");
     expect(&fallback, "1 failed:reset");
@@ -377,15 +404,11 @@ static void unix_socket_has_a_unix_fallback_and_others_have_none(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"blocking", blocking_scene},
-                                          {"nonblocking", nonblocking_scene},
-                                          {"families", families_scene},
-                                          {"dead", dead_scene},
-                                          {"fast-open", fast_open_scene},
-                                          {"unix", unix_scene},
-                                          {"refused", refused_scene},
-                                          {"again", again_scene},
-                                          {NULL, NULL}};
+    static const struct scene scenes[] = {{"blocking", blocking_scene},   {"nonblocking", nonblocking_scene},
+                                          {"families", families_scene},   {"dead", dead_scene},
+                                          {"fast-open", fast_open_scene}, {"unix", unix_scene},
+                                          {"refused", refused_scene},     {"again", again_scene},
+                                          {"dissolved", dissolved_scene}, {NULL, NULL}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_connect_goes_to_the_fallback),
         cmocka_unit_test(refused_connect_goes_to_the_fallback_without_blocking),
@@ -395,6 +418,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fast_open_send_is_refused),
         cmocka_unit_test(dead_fallback_gives_its_own_error),
         cmocka_unit_test(socket_that_a_dead_fallback_has_left_is_guarded_as_before),
+        cmocka_unit_test(socket_whose_association_was_dissolved_is_guarded_again),
         cmocka_unit_test(unix_socket_has_a_unix_fallback_and_others_have_none),
     };
     stage_enter(argc, argv, policy, scenes);
