@@ -329,7 +329,9 @@ void connection_asked(descriptor entry, int fd, const void *bytes, size_t count,
         return;
     if (kept)
         connection_mark(connection, CONNECTION_TLS_KEPT);
-    if (!connection_has(connection, CONNECTION_REUSED) && begins_http2(bytes, count))
+    /* The server's first frame may have come before. */
+    bool is_first = !connection_has(connection, CONNECTION_REUSED) || connection_has(connection, CONNECTION_GREETED);
+    if (is_first && begins_http2(bytes, count))
         connection_mark(connection, CONNECTION_STREAM);
 }
 

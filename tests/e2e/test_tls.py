@@ -339,6 +339,19 @@ secure.close()
                                   answers + 1])
         self.assertEqual(result.output, ("answer\n" * answers + "\n", "", 0))
 
+    def test_http_2_is_a_stream_where_the_servers_settings_come_first(self):
+        """As curl may read them; what follows the preface is no request of its own."""
+        def settings(server, sock, number):
+            del server, number
+            sock.sendall(b"greeting")  # stands for the frame
+            while sock.recv(100):
+                sock.sendall(b"answer")
+        self.start(over_tls(settings))
+        client = self.CLIENT.replace('b"question"', '[b"PRI * HTTP/2.0", b"question"][_ > 0]')
+        result = self.run_client([PYTHON, "-c", client, self.server.port, CERTIFICATES.get().authority, 3])
+        self.assertEqual(result.output, ("answer\n" * 3, "", 0))
+        self.expect(admitted=2, succeeded=2)
+
     def test_loss_of_the_first_request_after_it_is_a_failure(self):
         self.talk(0)
         self.expect({"early-close": 1}, admitted=2, succeeded=1)
