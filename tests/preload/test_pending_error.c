@@ -110,6 +110,34 @@ static void exit_tells_of_a_refused_attempt(void **state)
     server_stop(&server);
 }
 
+/* All is sent, and the answer awaited. */
+static int leave_a_request_to_exit(int argc, char **argv)
+{
+    struct server called;
+    CHECK(argc == 2);
+    server_at_port(&called, argv[0]);
+    int fd = caller_connect(&called, 0);
+    CHECK(send(fd, "words", 5, 0) == 5 && shutdown(fd, SHUT_WR) == 0);
+    poll_for(fd, POLLIN); /* it is reset */
+    return atoi(argv[1]);
+}
+
+static void exit_tells_of_a_reset_after_the_last_word(void **state)
+{
+    static const char *const statuses[] = {"0", "3"};
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    for (int i = 0; i < 2; i++) {
+        pid_t pid = scene_start("request", &(struct scene_options){.arguments = {server_port(&server), statuses[i]}});
+        int peer = server_accept(&server);
+        poll_for(peer, POLLRDHUP);
+        server_reset(peer);
+        assert_int_equal(actor_wait(pid), atoi(statuses[i]) << 8);
+        expect(&server, "1 failed:reset");
+    }
+    server_stop(&server);
+}
+
 /* --- a socket with several numbers --- */
 
 static void refused_attempt_ends_with_its_last_number(int fd, int other)
@@ -180,6 +208,7 @@ static void dissolved_association_keeps_the_error(void **state)
             close(fd);
         assert_int_equal(pending_error(other), ECONNREFUSED);
         close(other);
+        expect(&server, "1 neutral:unknown"); /* which error it was, nobody may ask */
     }
     server_stop(&server);
 }
@@ -353,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fclose_with_nothing_to_write_reads_the_error_itself),
         cmocka_unit_test(exit_that_flushes_a_reset_stream_dies_of_no_signal),
         cmocka_unit_test(exit_tells_of_a_refused_attempt),
+        cmocka_unit_test(exit_tells_of_a_reset_after_the_last_word),
         cmocka_unit_test(number_from_before_the_connect_still_has_the_error),
         cmocka_unit_test(closed_number_from_before_the_connect_is_the_last_ones_end),
         cmocka_unit_test(further_attempt_is_that_of_all_numbers),
@@ -366,6 +396,7 @@ int main(int argc, char **argv)
     static const struct scene scenes[] = {
         {"exit", leave_words_to_exit},
         {"attempt", leave_an_attempt_to_exit},
+        {"request", leave_a_request_to_exit},
         {"meanwhile", close_a_number_meanwhile},
         {NULL, NULL},
     };
