@@ -70,7 +70,7 @@ static struct socket_state tcp_state(int fd)
 
 /*
  * What poll says of it: POLLRDHUP, POLLHUP, POLLERR; negative: it failed. Not libc's function: that is a cancellation
- * point, also where the program's own call is none (tests/preload/test_threads), and some programs have one of their own.
+ * point, also where the program's own call is none (tests/preload/test_threads.c), and some programs bring their own.
  */
 static int poll_at_once(int fd)
 {
