@@ -156,8 +156,8 @@ static int begin_call(struct connection *connection, int fd)
 }
 
 /*
- * Something is about to be sent, or was. What a TLS library sends of its own accord, in a handshake or while the program
- * reads, asks the server for nothing: inside TLS too it may be the server that speaks first.
+ * Something is about to be sent, or was. What a TLS library sends of its own accord, in a handshake or while the
+ * program reads, asks the server for nothing: inside TLS too it may be the server that speaks first.
  */
 static void note_asked(struct connection *connection)
 {

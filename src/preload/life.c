@@ -261,9 +261,9 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
 }
 
 /*
- * How a connection ended whose socket is dead, and whose error somebody has read unseen (stdio). A socket that this side
- * has not shut dies of a reset (or of a time-out, which can't be told from it any more); one that both sides have shut
- * is at its end.
+ * How a connection ended whose socket is dead, and whose error somebody has read unseen (stdio). A socket that this
+ * side has not shut dies of a reset (or of a time-out, which can't be told from it any more); one that both sides have
+ * shut is at its end.
  */
 static enum seen seen_dead(const struct connection *connection, int *error)
 {
