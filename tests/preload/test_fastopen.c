@@ -96,6 +96,12 @@ static void answered_fast_open_is_success(void **state)
             poll_for(fd, POLLIN);
             assert_int_equal(recv(fd, &byte, 1, 0), 1);
             expect(&server, "1 succeeded");
+            /* It was asked for: no greeting, and from now on the connection is a kept one. */
+            assert_int_equal(send(fd, "request", 7, 0), 7);
+            shutdown(peer, SHUT_WR);
+            poll_for(fd, POLLIN);
+            assert_int_equal(recv(fd, &byte, 1, 0), 0);
+            expect(&server, "1 neutral:stale");
             close(fd);
             bare.close(peer);
             expect(&server, "nothing");

@@ -430,14 +430,22 @@ static void rcvtimeo_that_runs_out_is_a_response_timeout(void **state)
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     server_start(&patient, "127.0.0.2", SERVER_LISTENS);
     for (int requested = 0; requested < 2; requested++) {
-        int fd = caller_connect(&server, 0);
+        int fd = caller_connect(&server, 0), peer = server_accept(&server);
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
         if (requested)
             request(fd);
         assert_int_equal(recv(fd, &byte, 1, 0), -1);
         assert_int_equal(errno, EAGAIN);
         expect(&server, "1 failed:response-timeout");
+        if (requested) { /* a connection that has answered nothing yet is none that was kept */
+            request(fd);
+            shutdown(peer, SHUT_WR);
+            poll_for(fd, POLLIN);
+            assert_int_equal(recv(fd, &byte, 1, 0), 0);
+            expect(&server, "1 failed:early-close");
+        }
         close(fd);
+        bare.close(peer);
         expect(&server, "nothing");
     }
     /* Sooner than abandon_after, it is a program that looks round now and then. */
