@@ -21,10 +21,12 @@
 
 #define NAMES_TRIED 4u /* names of one address that are held against the policy */
 /*
- * "No route on this host" comes back from connect within microseconds; an answer of the network takes a round trip. (A
- * blocking connect leaves nothing else to tell them by: the kernel resets the socket's counters when it fails.)
+ * "No route on this host" comes back from connect within microseconds, or a thread had to wait for its processor: then
+ * the kernel has given the socket no port yet. An answer of the network takes a round trip. (A blocking connect leaves
+ * nothing else to tell them by: the kernel resets the socket's counters when it fails.)
  */
 #define AT_ONCE_NS NS_PER_MS
+#define AT_ONCE_WITHOUT_A_PORT_NS (100 * NS_PER_MS) /* at the most: not every kernel may let a port stand */
 
 /* Nothing is ever mapped below (vm.mmap_min_addr is no less). */
 #define LOWEST_ADDRESS 4096u
@@ -280,6 +282,15 @@ static void connect_succeeded(struct connection *connection, int fd)
         life_connected(connection);
 }
 
+/* Whether an error that connect returned is this host's own. */
+static bool is_at_once(const struct attempt_ticket *ticket, const struct connection *connection)
+{
+    uint64_t took_ns = clock_real_ns() - atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    if (ticket->again || took_ns >= AT_ONCE_WITHOUT_A_PORT_NS)
+        return false;
+    return took_ns < AT_ONCE_NS || !socket_has_port(ticket->fd);
+}
+
 /* What became of the connect, for the call. */
 static void note_result(const struct attempt_ticket *ticket, int result, int error)
 {
@@ -317,9 +328,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
     default:
         break;
     }
-    uint64_t began_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-    bool at_once = !ticket->again && clock_real_ns() - began_ns < AT_ONCE_NS;
-    life_settle(connection, SEEN_ERROR, error, at_once);
+    life_settle(connection, SEEN_ERROR, error, is_at_once(ticket, connection));
 }
 
 int connection_returned(const struct attempt_ticket *ticket, int result, int error)

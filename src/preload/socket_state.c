@@ -124,6 +124,13 @@ bool socket_has_error(int fd)
     return events > 0 && (events & POLLERR);
 }
 
+bool socket_has_port(int fd)
+{
+    struct sockaddr_in6 own = {0};
+    socklen_t length = sizeof own;
+    return getsockname(fd, (struct sockaddr *)&own, &length) != 0 || own.sin6_port != 0; /* where sin_port is, too */
+}
+
 uint64_t socket_cookie(int fd)
 {
     uint64_t cookie = 0;

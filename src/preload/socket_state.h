@@ -34,6 +34,9 @@ int socket_take_error(int fd);
 /* Whether there is one to take. */
 bool socket_has_error(int fd);
 
+/* Whether a TCP socket has, or had, a port of its own: connect gives it one once there is a route. */
+bool socket_has_port(int fd);
+
 /* A number that stays with the socket for ever, the same for all its descriptors; 0 if the kernel has none. */
 uint64_t socket_cookie(int fd);
 

@@ -28,14 +28,14 @@ static const char set_up[] =
     "ip route add unreachable 10.9.1.0/24\n"
     "ip route add prohibit 10.9.2.0/24\n";
 
-static void there(struct server *server, const char *address)
+static void there(struct server *server, const char *address, const char *port)
 {
     struct sockaddr_in *at = (struct sockaddr_in *)&server->address;
     memset(server, 0, sizeof *server);
-    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(80)};
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
     CHECK(inet_pton(AF_INET, address, &at->sin_addr) == 1);
     server->length = sizeof *at;
-    snprintf(server->destination, sizeof server->destination, "%s:80", address);
+    snprintf(server->destination, sizeof server->destination, "%s:%s", address, port);
 }
 
 static int scene_network(int argc, char **argv)
@@ -47,11 +47,11 @@ static int scene_network(int argc, char **argv)
     struct server server;
     int error = 0, fds[3];
     socklen_t length = sizeof error;
-    (void)argc, (void)argv;
+    CHECK(argc == 1);
     for (size_t i = 0; i < 3; i++) {
         at_hand = at_once[i].address;
         for (int flags = 0; flags <= SOCK_NONBLOCK; flags += SOCK_NONBLOCK) {
-            there(&server, at_once[i].address);
+            there(&server, at_once[i].address, argv[0]);
             memset(server.counted, 0, sizeof server.counted);
             int fd = caller_socket(&server, flags);
             CHECK(connect(fd, AT(&server)) == -1 && errno == at_once[i].error);
@@ -60,7 +60,7 @@ static int scene_network(int argc, char **argv)
         }
     }
     at_hand = NULL;
-    there(&server, "10.9.0.2");
+    there(&server, "10.9.0.2", argv[0]);
     for (int i = 0; i < 3; i++)
         fds[i] = caller_connect(&server, SOCK_NONBLOCK);
     int fd = caller_socket(&server, 0);
@@ -84,10 +84,11 @@ static void move_into_a_network(void *context)
         _exit(77);
 }
 
-static void no_route_is_local_and_no_host_is_unreachable(void **state)
+/* Each with circuits of its own. */
+static void play_in_a_network(const char *preload, const char *port)
 {
-    (void)state;
-    int status = scene_run("network", &(struct scene_options){.before = move_into_a_network});
+    int status = scene_run(
+        "network", &(struct scene_options){.preload = preload, .arguments = {port}, .before = move_into_a_network});
     if (WEXITSTATUS(status) == 77) {
         print_message("no network namespaces here\n");
         skip();
@@ -95,10 +96,27 @@ static void no_route_is_local_and_no_host_is_unreachable(void **state)
     assert_true(exited_well(status));
 }
 
+static void no_route_is_local_and_no_host_is_unreachable(void **state)
+{
+    (void)state;
+    play_in_a_network(NULL, "80");
+}
+
+static void so_they_are_for_a_thread_that_had_to_wait_for_its_processor(void **state)
+{
+    char preload[2 * PATH_MAX];
+    (void)state;
+    snprintf(preload, sizeof preload, "%s %s", stage_library(), stage_compile("late", NULL, "-ldl"));
+    play_in_a_network(preload, "81");
+}
+
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {{"network", scene_network}, {NULL, NULL}};
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(no_route_is_local_and_no_host_is_unreachable)};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_route_is_local_and_no_host_is_unreachable),
+        cmocka_unit_test(so_they_are_for_a_thread_that_had_to_wait_for_its_processor),
+    };
     stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
