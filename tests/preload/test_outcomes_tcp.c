@@ -51,6 +51,22 @@ static void request(int fd)
     assert_int_equal(send(fd, "request", 7, MSG_NOSIGNAL), 7);
 }
 
+/* The peer has it. */
+static void request_to(int fd, int peer)
+{
+    request(fd);
+    poll_for(peer, POLLIN);
+    assert_int_equal(bare.recv(peer, (char[8]){0}, 8, 0), 7);
+}
+
+/* The server speaks first. */
+static void greet(int peer, int fd)
+{
+    assert_int_equal(bare.send(peer, "greeting", 8, 0), 8);
+    poll_for(fd, POLLIN);
+    assert_int_equal(recv(fd, (char[16]){0}, 16, 0), 8);
+}
+
 /* --- attempts --- */
 
 static void refused_attempt_counts_as_refused_by_every_channel(void **state)
@@ -302,9 +318,7 @@ static void end_of_stream_before_the_answer_is_an_early_close(void **state)
         int fd = caller_connect(&server, flags_of(state));
         int peer = server_accept(&server);
         if (requested) {
-            request(fd);
-            poll_for(peer, POLLIN);
-            assert_int_equal(bare.recv(peer, (char[8]){0}, 8, 0), 7);
+            request_to(fd, peer);
         }
         bare.close(peer);
         poll_for(fd, POLLIN);
@@ -319,13 +333,10 @@ static void end_of_stream_before_the_answer_is_an_early_close(void **state)
 static void end_of_stream_that_was_not_read_is_found_at_the_close(void **state)
 {
     struct server server;
-    char room[8];
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     int fd = caller_connect(&server, flags_of(state));
     int peer = server_accept(&server);
-    request(fd);
-    poll_for(peer, POLLIN);
-    assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+    request_to(fd, peer);
     bare.close(peer);
     poll_for(fd, POLLIN);
     close(fd);
@@ -345,13 +356,9 @@ static void loss_of_the_first_request_after_a_greeting_is_a_failure(void **state
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     for (size_t end = 0; end < sizeof outcomes / sizeof *outcomes; end++) {
         int fd = caller_connect(&server, flags_of(state)), peer = server_accept(&server);
-        assert_int_equal(bare.send(peer, "greeting", 8, 0), 8);
-        poll_for(fd, POLLIN);
-        assert_int_equal(recv(fd, room, sizeof room, 0), 8);
+        greet(peer, fd);
         expect(&server, "1 succeeded");
-        request(fd);
-        poll_for(peer, POLLIN);
-        assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+        request_to(fd, peer);
         if (end == 0)
             bare.close(peer);
         else if (end == 1)
@@ -362,9 +369,7 @@ static void loss_of_the_first_request_after_a_greeting_is_a_failure(void **state
         assert_int_equal(recv(fd, room, sizeof room, 0), end == 0 ? 0 : end == 1 ? -1 : 6);
         expect(&server, outcomes[end]);
         if (end == 2) { /* from now on it is one */
-            request(fd);
-            poll_for(peer, POLLIN);
-            assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+            request_to(fd, peer);
             bare.close(peer);
             poll_for(fd, POLLIN);
             assert_int_equal(recv(fd, room, sizeof room, 0), 0);
@@ -383,15 +388,11 @@ static void request_after_a_greeting_that_was_withdrawn_is_still_the_first(void 
     char room[16];
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     int fd = caller_connect(&server, flags_of(state)), peer = server_accept(&server);
-    assert_int_equal(bare.send(peer, "greeting", 8, 0), 8);
-    poll_for(fd, POLLIN);
-    assert_int_equal(recv(fd, room, sizeof room, 0), 8);
+    greet(peer, fd);
     assert_int_equal(send(fd, (const void *)8, 7, 0), -1);
     assert_int_equal(errno, EFAULT);
     expect(&server, "1 succeeded, 1 neutral:cancelled");
-    request(fd);
-    poll_for(peer, POLLIN);
-    assert_int_equal(bare.recv(peer, room, sizeof room, 0), 7);
+    request_to(fd, peer);
     bare.close(peer);
     poll_for(fd, POLLIN);
     assert_int_equal(recv(fd, room, sizeof room, 0), 0);
