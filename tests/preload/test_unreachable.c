@@ -3,8 +3,8 @@
  * is a failure.
  *
  * In a network namespace of the test's own: a link whose other end answers nothing, so that the kernel finds out after
- * two questions, some 40 ms later, that 10.9.0.2 is not there: long after "at once", and no longer than a busy thread may
- * have to wait for its processor.
+ * two questions, some 40 ms later, that 10.9.0.2 is not there: long after "at once", and no longer than a thread of a
+ * busy machine may have to wait for its processor.
  */
 /* links: core */
 #define _GNU_SOURCE
