@@ -2,8 +2,9 @@
  * descriptors.h - what is known of each descriptor number:
  * nothing, what socket() was asked for, or a guarded connection.
  *
- * Chunks are mapped when a number in them is first used; nothing loops over RLIMIT_NOFILE. An entry is one 64-bit word,
- * so reading it is one load: the way of an untracked descriptor through every wrapper. Async-signal-safe; no lock.
+ * Chunks are mapped when something of a number in them is first known; nothing loops over RLIMIT_NOFILE. An entry is
+ * one 64-bit word. Reading it is one load for numbers below 1,024, two below 65,536, and four for those beyond: the way
+ * of an untracked descriptor through every wrapper. Async-signal-safe; no lock.
  */
 #ifndef SOCKFUSE_PRELOAD_DESCRIPTORS_H
 #define SOCKFUSE_PRELOAD_DESCRIPTORS_H
@@ -12,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "preload/pages.h"
 
 #define CHUNK_BITS 10
 #define CHUNK_SIZE (1u << CHUNK_BITS)
@@ -32,25 +35,25 @@ typedef uint64_t descriptor;
 struct descriptor_chunk {
     _Atomic uint64_t at[CHUNK_SIZE];
 };
-/*
- * Roots. The first chunk is at hand, for nearly all descriptors are in it; the others: 8 MiB of untouched zero pages,
- * of which the kernel gives only those that are used.
- */
+#define DESCRIPTORS_NEAR 64u /* chunks */
+/* Roots. Nearly all descriptors are in the first chunk, which is at hand. */
 extern struct descriptor_chunk descriptor_first;
-extern _Atomic(struct descriptor_chunk *) descriptor_chunks[DESCRIPTORS_MAX >> CHUNK_BITS];
+extern pages_root descriptor_near[DESCRIPTORS_NEAR];
+
+/* The same for a chunk that is far; NULL also for numbers that no descriptor has. */
+struct descriptor_chunk *descriptor_far_chunk(uint32_t number);
 
 /* NULL: not mapped. */
 static inline struct descriptor_chunk *descriptor_chunk(uint32_t number)
 {
     if (__builtin_expect(number == 0, 1))
         return &descriptor_first;
-    return atomic_load_explicit(&descriptor_chunks[number], memory_order_acquire);
+    return __builtin_expect(number < DESCRIPTORS_NEAR, 1) ? pages_present(&descriptor_near[number])
+                                                           : descriptor_far_chunk(number);
 }
 
 static inline descriptor descriptor_get(int fd)
 {
-    if ((unsigned int)fd >= DESCRIPTORS_MAX)
-        return 0;
     struct descriptor_chunk *chunk = descriptor_chunk((unsigned int)fd >> CHUNK_BITS);
     /* acquire: a connection's fields were written before its entry was. */
     return chunk ? atomic_load_explicit(&chunk->at[(unsigned int)fd & (CHUNK_SIZE - 1)], memory_order_acquire) : 0;

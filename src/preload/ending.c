@@ -179,6 +179,8 @@ void connection_created(int fd, int domain, int type, int protocol)
 {
     bool is_stream = (type & SOCKET_TYPE_MASK) == SOCK_STREAM && socket_family_is_guarded(domain) &&
                      (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
+    if (!guest_ready())
+        return; /* without a policy nothing is written down; before the start, connect asks the kernel */
     descriptor former = descriptor_get(fd);
     descriptor entry = is_stream ? descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks()) : DESCRIPTOR_OTHER;
     if (former == entry || (descriptor_connection(former) && lineage_is_borrowed()))

@@ -16,15 +16,15 @@
  *   startup.c      guest; stations, stations_used: the segments that were ever attached; said: that one line
  *                  was written; patterns, options: what the environment holds, while it is read
  *   real.c         real: the functions behind us
- *   descriptors.c  descriptor_first, descriptor_chunks: what each number is; highest_chunk
+ *   descriptors.c  descriptor_first, descriptor_near, far_root: what each number is; highest_chunk
  *   pool.c         pool_first, pool_chunks, high, free_list: the records of connections
  *   lineage.c      lineage_page, fallback, forks, last_epoch: which process this is
  *   life.c         polite: circuits on which the program speaks first
  *   held.c         places, holding: failures that wait for another address
- *   siblings.c     races, connections: attempts side by side
- *   names.c        entries, answers, next_place, used: what names the resolver gave to addresses
+ *   siblings.c     table, connections: attempts side by side
+ *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
  *   rehearsal.c    own_numbers: attempts, where no run counts them
- *   tls.c          tls_thread: what a thread's TLS library does; pairs: sessions and their connections
+ *   tls.c          tls_thread: what a thread's TLS library does; table: sessions and their connections
  *   wrap_tls.c     callers, for each function: which one a caller means
  *   segment/       clock.c: clocks; life.c: own_space, own_proc: the pid name space
  */

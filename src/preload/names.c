@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "preload/pages.h"
+
 #define WORDS(type) ((sizeof(type) + 7) / 8)
 
 /* What one pair holds; copied in and out by atomic words, since it may be rewritten while it is read. */
@@ -24,7 +26,8 @@ struct entry {
     _Atomic uint64_t words[WORDS(struct pair)];
 };
 
-static struct entry entries[NAMES_MAX]; /* a root of this file alone */
+/* Of NAMES_MAX entries; roots of this file alone. */
+static pages_root table;
 static _Atomic uint32_t answers;
 static _Atomic uint32_t next_place;
 static _Atomic uint32_t used;
@@ -65,8 +68,12 @@ static void entry_write(struct entry *entry, const struct pair *pair, uint64_t h
     atomic_store_explicit(&entry->version, version + 2, memory_order_release);
 }
 
-static uint32_t entries_used(void)
+/* How many there are to be looked at. */
+static uint32_t entries_used(struct entry **entries)
 {
+    *entries = pages_present(&table);
+    if (!*entries)
+        return 0;
     uint32_t count = atomic_load_explicit(&used, memory_order_relaxed);
     return count < NAMES_MAX ? count : NAMES_MAX;
 }
@@ -89,7 +96,11 @@ void names_note(uint32_t answer, const char *name, const struct endpoint *addres
     pair.address.port = 0;
     memcpy(pair.name, name, length);
     uint64_t host = endpoint_host_hash(&pair.address);
-    for (uint32_t i = 0; i < entries_used(); i++) {
+    struct entry *entries = pages_needed(&table, NAMES_MAX * sizeof *entries);
+    const uint32_t count = entries_used(&entries);
+    if (!entries)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t old;
         if (atomic_load_explicit(&entries[i].host, memory_order_relaxed) == host &&
             entry_read(&entries[i], &present, &old) && !strcasecmp(present.name, pair.name)) {
@@ -107,10 +118,12 @@ size_t names_of(const struct endpoint *address, char (*names)[HOST_NAME_SIZE], s
 {
     uint64_t host = endpoint_host_hash(address);
     uint32_t answer_of[16];
+    struct entry *entries;
+    const uint32_t known = entries_used(&entries);
     size_t count = 0;
     if (limit > 16)
         limit = 16;
-    for (uint32_t i = 0; i < entries_used(); i++) {
+    for (uint32_t i = 0; i < known; i++) {
         struct pair pair;
         uint32_t answer;
         if (atomic_load_explicit(&entries[i].host, memory_order_relaxed) != host ||
@@ -136,9 +149,11 @@ size_t names_of(const struct endpoint *address, char (*names)[HOST_NAME_SIZE], s
 
 size_t names_siblings(const char *name, uint16_t port, uint64_t *hashes, size_t limit)
 {
+    struct entry *entries;
+    const uint32_t known = entries_used(&entries);
     uint32_t latest = 0;
     size_t count = 0;
-    for (uint32_t i = 0; i < entries_used(); i++) {
+    for (uint32_t i = 0; i < known; i++) {
         struct pair pair;
         uint32_t answer;
         if (!entry_read(&entries[i], &pair, &answer) || strcasecmp(pair.name, name))

@@ -5,10 +5,9 @@
 #include "preload/pool.h"
 
 #include <stddef.h>
-#include <sys/mman.h>
 
-struct connection pool_first[POOL_CHUNK];
-_Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
+struct connection pool_first[POOL_AT_HAND];
+pages_root pool_chunks[POOL_CHUNKS];
 
 static _Atomic uint32_t high;
 /* The list of free records: changes:32 | number + 1:32. The count of changes keeps a slow CAS from taking an old head.
@@ -18,7 +17,7 @@ static _Atomic uint64_t free_list;
 uint32_t pool_high(void)
 {
     uint32_t count = atomic_load_explicit(&high, memory_order_acquire);
-    return count < POOL_CHUNK * POOL_CHUNKS ? count : POOL_CHUNK * POOL_CHUNKS;
+    return count < POOL_MAX ? count : POOL_MAX;
 }
 
 /* A record that was given back, or CONNECTION_NONE. */
@@ -35,25 +34,17 @@ static uint32_t list_take(void)
     return CONNECTION_NONE;
 }
 
-/* A record that was never used, or CONNECTION_NONE. */
+/* A record that was never used, or CONNECTION_NONE. Its chunk is mapped before the number is taken, so that none is
+ * lost while there is no memory. */
 static uint32_t list_extend(void)
 {
     uint32_t number = atomic_load_explicit(&high, memory_order_relaxed);
     do {
-        if (number >= POOL_CHUNK * POOL_CHUNKS)
+        if (number >= POOL_MAX || (number >= POOL_AT_HAND && !pages_needed(&pool_chunks[number / POOL_CHUNK],
+                                                                           POOL_CHUNK * sizeof(struct connection))))
             return CONNECTION_NONE;
     } while (
         !atomic_compare_exchange_weak_explicit(&high, &number, number + 1, memory_order_relaxed, memory_order_relaxed));
-    if (!pool_at(number)) {
-        size_t size = POOL_CHUNK * sizeof(struct connection);
-        void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        struct connection *present = NULL;
-        if (fresh == MAP_FAILED)
-            return CONNECTION_NONE; /* this number is lost; the next one tries again */
-        if (!atomic_compare_exchange_strong_explicit(&pool_chunks[number / POOL_CHUNK], &present, fresh,
-                                                     memory_order_acq_rel, memory_order_acquire))
-            munmap(fresh, size);
-    }
     return number;
 }
 

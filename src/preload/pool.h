@@ -16,6 +16,7 @@
 #include "policy/policy.h"
 #include "preload/descriptors.h"
 #include "preload/guest.h"
+#include "preload/pages.h"
 
 #define CONNECTION_NONE UINT32_MAX
 
@@ -96,20 +97,24 @@ bool pool_add_alias(struct connection *connection);
 /* Whether the record is filled and stands for a descriptor. */
 bool pool_is_live(const struct connection *connection);
 void pool_give(uint32_t number);
-#define POOL_CHUNK 256u
-#define POOL_CHUNKS 256u
-/* Roots: the first chunk is at hand, the others are mapped when needed. */
-extern struct connection pool_first[POOL_CHUNK];
-extern _Atomic(struct connection *) pool_chunks[POOL_CHUNKS];
+
+#define POOL_MAX 65536u
+#define POOL_AT_HAND 16u /* records that need no mapping */
+#define POOL_CHUNK 128u
+#define POOL_CHUNKS (POOL_MAX / POOL_CHUNK)
+/* Roots: the first records are at hand (a place is left for them in the first chunk, which is never written); the
+ * chunks are mapped when needed. */
+extern struct connection pool_first[POOL_AT_HAND];
+extern pages_root pool_chunks[POOL_CHUNKS];
 
 /* NULL if the number is out of range. */
 static inline struct connection *pool_at(uint32_t number)
 {
-    if (__builtin_expect(number < POOL_CHUNK, 1))
+    if (__builtin_expect(number < POOL_AT_HAND, 1))
         return &pool_first[number];
-    if (number >= POOL_CHUNK * POOL_CHUNKS)
+    if (number >= POOL_MAX)
         return NULL;
-    struct connection *chunk = atomic_load_explicit(&pool_chunks[number / POOL_CHUNK], memory_order_acquire);
+    struct connection *chunk = pages_present(&pool_chunks[number / POOL_CHUNK]);
     return chunk ? &chunk[number % POOL_CHUNK] : NULL;
 }
 

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "preload/pages.h"
+
 #define RACES 512u /* circuits that are told apart; two that share a place may hide a loser, never make one */
 
 /* number:32 | address:32, the address by a part of its hash. */
@@ -14,7 +16,7 @@ struct race {
     _Atomic uint32_t circuit;
 };
 
-static struct race races[RACES];
+static pages_root table; /* of RACES races */
 static _Atomic uint32_t connections;
 
 uint32_t siblings_now(void)
@@ -24,6 +26,9 @@ uint32_t siblings_now(void)
 
 void siblings_connected(uint32_t circuit, uint64_t address_key)
 {
+    struct race *races = pages_needed(&table, RACES * sizeof *races);
+    if (!races)
+        return;
     struct race *race = &races[circuit % RACES];
     uint64_t number = atomic_fetch_add_explicit(&connections, 1, memory_order_relaxed) + UINT64_C(1);
     uint64_t mine = (number & UINT32_MAX) << 32 | (uint32_t)address_key;
@@ -43,6 +48,9 @@ static bool is_other_since(uint64_t mark, uint64_t address_key, uint32_t since)
 
 bool siblings_won(uint32_t circuit, uint64_t address_key, uint32_t since)
 {
+    struct race *races = pages_present(&table);
+    if (!races)
+        return false;
     struct race *race = &races[circuit % RACES];
     return atomic_load_explicit(&race->circuit, memory_order_relaxed) == circuit &&
            (is_other_since(atomic_load_explicit(&race->last, memory_order_acquire), address_key, since) ||

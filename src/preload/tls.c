@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "preload/pages.h"
+
 #define SESSIONS 1024u /* that are remembered; a further one is learned anew when it uses its descriptor */
 #define LOOKS 8u
 
@@ -19,10 +21,13 @@ struct pair {
     _Atomic uint64_t entry;
     _Atomic int fd;
 };
-static struct pair pairs[SESSIONS];
+static pages_root table; /* of SESSIONS pairs */
 
 static struct pair *place_of(const void *session, bool make)
 {
+    struct pair *pairs = make ? pages_needed(&table, SESSIONS * sizeof *pairs) : pages_present(&table);
+    if (!pairs)
+        return NULL;
     uintptr_t key = (uintptr_t)session;
     size_t first = (size_t)((key >> 4) * 0x9e3779b9u) % SESSIONS;
     for (size_t i = 0; i < LOOKS; i++) {
@@ -47,7 +52,7 @@ descriptor tls_leave(const struct tls_thread *outer, int *fd)
     tls_thread = *outer;
     if (inner.entry) {
         struct pair *pair = place_of(inner.session, true);
-        if (atomic_load_explicit(&pair->entry, memory_order_relaxed) != inner.entry) {
+        if (pair && atomic_load_explicit(&pair->entry, memory_order_relaxed) != inner.entry) {
             atomic_store_explicit(&pair->fd, inner.fd, memory_order_relaxed);
             atomic_store_explicit(&pair->entry, inner.entry, memory_order_release);
         }
