@@ -1,8 +1,6 @@
 /*
  * draft.c - reads sections and keys out of a policy's bytes, with the right line numbers. See draft.h.
  */
-#define _GNU_SOURCE /* memmem */
-
 #include "policy/draft.h"
 
 #include <bsd/libutil.h>
@@ -341,23 +339,49 @@ void draft_free(struct draft *draft)
     *draft = (struct draft){0};
 }
 
-static bool is_boundary(const char *at, const char *start, const char *end)
+struct entry_place entry_begin(const struct entry *entry)
 {
-    return at < start || at >= end || strchr(BLANKS "=\n\\#", *at) != NULL;
+    struct entry_place place = {entry->raw, entry->raw + entry->raw_length, entry->line};
+    const char *equals = memchr(entry->raw, '=', entry->raw_length); /* no key has one in its name */
+    if (equals != NULL)
+        place.at = equals + 1;
+    return place;
 }
 
-unsigned int entry_word_line(const struct entry *entry, const char *word)
+/* Past the end of a line that is continued, if there is one here. */
+static bool skip_continuation(struct entry_place *place)
 {
-    const char *at = entry->raw, *end = entry->raw + entry->raw_length;
-    const size_t length = strlen(word);
-    unsigned int line = entry->line;
-    const char *found;
-    while ((found = memmem(at, (size_t)(end - at), word, length)) != NULL) {
-        for (const char *newline; (newline = memchr(at, '\n', (size_t)(found - at))) != NULL; at = newline + 1)
-            line++;
-        if (is_boundary(found - 1, entry->raw, end) && is_boundary(found + length, entry->raw, end))
-            return line;
-        at = found + 1;
+    if (place->end - place->at < 2 || place->at[0] != '\\' || place->at[1] != '\n')
+        return false;
+    place->at += 2;
+    place->line++;
+    return true;
+}
+
+/* One byte of a word; the file may have a backslash in front of a `#`, or continue the line within the word. */
+static bool skip_byte(struct entry_place *place, char byte)
+{
+    while (skip_continuation(place)) {
     }
-    return entry->line; /* it was written with an escape */
+    if (byte == '#' && place->end - place->at >= 2 && place->at[0] == '\\' && place->at[1] == '#')
+        place->at++;
+    if (place->at == place->end || *place->at != byte)
+        return false;
+    place->at++;
+    return true;
+}
+
+unsigned int entry_word_line(struct entry_place *place, const char *word)
+{
+    for (;;) {
+        if (skip_continuation(place))
+            continue;
+        if (place->at == place->end || strchr(BLANKS, *place->at) == NULL)
+            break;
+        place->at++;
+    }
+    const unsigned int line = place->line;
+    while (*word != '\0' && skip_byte(place, *word))
+        word++;
+    return line;
 }

@@ -39,7 +39,15 @@ struct draft {
 void draft_read(struct draft *draft, const struct source *source, struct policy_problems *problems);
 void draft_free(struct draft *draft);
 
-/* The line in which a word of the entry's value stands: a continued line has several. */
-unsigned int entry_word_line(const struct entry *entry, const char *word);
+/* Where somebody has come to who reads an entry's value again, as the file has it. */
+struct entry_place {
+    const char *at, *end;
+    unsigned int line;
+};
+
+/* At the beginning of the value. */
+struct entry_place entry_begin(const struct entry *entry);
+/* The line in which the next word of the value stands: a continued line has several. All words, one after the other. */
+unsigned int entry_word_line(struct entry_place *place, const char *word);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * flat.c - a policy in one piece: a header with the policy itself, all targets, all patterns in the targets' order,
- * all texts.
+ * flat.c - a policy in one piece: a header with the policy itself, all targets, all patterns in the targets' order, room
+ * for the index, which who reads makes, and all texts.
  *
  * The parts follow each other without a choice, so reading needs no trust: each array must begin where the one before
  * it ended, and each text lies behind them all, in front of a zero byte at the very end. Pointers are written as
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "breaker/hash.h"
+#include "policy/index.h"
 #include "policy/sane.h"
 #include "policy/target.h"
 
@@ -110,7 +111,8 @@ static size_t measure(const struct policy *policy, size_t *texts)
         for (size_t j = 0; j < target->pattern_count; j++)
             bytes += text_size(target->patterns[j].text) + text_size(target->patterns[j].host);
     }
-    *texts = pad(targets_at() + policy->target_count * sizeof(struct target)) + pad(patterns * sizeof(struct pattern));
+    *texts = pad(targets_at() + policy->target_count * sizeof(struct target)) + pad(patterns * sizeof(struct pattern)) +
+             pad(index_size(policy));
     return pad(*texts + bytes + 1);
 }
 
@@ -120,6 +122,7 @@ static void write_all(struct writer *writer, const struct policy *policy)
     struct flat *flat = (struct flat *)(void *)writer->bytes;
     struct target *targets = (struct target *)(void *)(writer->bytes + targets_at());
     flat->policy = *policy;
+    flat->policy.index = (struct policy_index){0};
     flat->policy.path = write_text(writer, policy->path);
     flat->policy.identity = write_text(writer, policy->identity);
     flat->policy.targets = (struct target *)(void *)offset(targets_at());
@@ -157,7 +160,8 @@ void *policy_flatten(const struct policy *policy, size_t *size)
 struct reader {
     char *bytes;
     size_t size;
-    size_t texts; /* where they begin */
+    size_t index; /* where its room begins */
+    size_t texts; /* and they */
 };
 
 /* The text at an offset that stands in a pointer; it ends within the whole, whose last byte is 0. */
@@ -186,9 +190,11 @@ static bool read_pattern(const struct reader *reader, struct pattern *pattern)
            read_text(reader, &pattern->host, !pattern_needs_host(pattern));
 }
 
-/* The patterns lie one target's behind the other's; the texts behind them all. */
-static bool place_patterns(struct reader *reader, struct target *targets, size_t count)
+/* The patterns lie one target's behind the other's; the index and the texts behind them all. */
+static bool place_patterns(struct reader *reader, struct policy *policy)
 {
+    struct target *targets = policy->targets;
+    const size_t count = policy->target_count;
     size_t at = pad(targets_at() + count * sizeof *targets);
     const size_t first = at;
     for (size_t i = 0; i < count; i++) {
@@ -197,7 +203,8 @@ static bool place_patterns(struct reader *reader, struct target *targets, size_t
             return false;
         targets[i].patterns = (struct pattern *)(void *)(reader->bytes + (uintptr_t)targets[i].patterns);
     }
-    reader->texts = first + pad(at - first);
+    reader->index = first + pad(at - first);
+    reader->texts = reader->index + pad(index_size(policy));
     return true;
 }
 
@@ -206,7 +213,7 @@ static bool read_targets(struct reader *reader, struct policy *policy)
     if (array_end(reader, policy->targets, targets_at(), policy->target_count, sizeof(struct target)) == 0)
         return false;
     policy->targets = (struct target *)(void *)(reader->bytes + targets_at());
-    if (!place_patterns(reader, policy->targets, policy->target_count))
+    if (!place_patterns(reader, policy))
         return false;
     for (size_t i = 0; i < policy->target_count; i++) {
         struct target *target = &policy->targets[i];
@@ -248,6 +255,8 @@ const struct policy *policy_unfold(void *bytes, size_t size, const char *identit
         !read_text(&reader, &policy->identity, false))
         return NULL;
     policy_note_kinds(policy);
+    memset(reader.bytes + reader.index, 0, reader.texts - reader.index);
+    index_build(policy, reader.bytes + reader.index);
     if (strcmp(policy->identity, identity) != 0) {
         *why = "it is another policy's";
         return NULL;

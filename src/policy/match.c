@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "policy/index.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 
@@ -16,18 +17,33 @@ static bool takes(const struct pattern *pattern, const struct endpoint *endpoint
            pattern_names_host(pattern, name);
 }
 
+/* What a pattern is held against. */
+struct destination {
+    const struct endpoint *endpoint;
+    const char *name;
+};
+
+static bool takes_destination(const struct pattern *pattern, const void *context)
+{
+    const struct destination *destination = context;
+    return takes(pattern, destination->endpoint, destination->name);
+}
+
+static bool names_destination(const struct pattern *pattern, const void *context)
+{
+    return pattern_is_name(pattern) && takes_destination(pattern, context);
+}
+
 /* The index of the most recent name that some pattern takes, or -1. */
 static int meant_name(const struct policy *policy, const struct endpoint *endpoint, const char *const *names,
                       size_t name_count)
 {
-    for (size_t n = 0; n < name_count; n++) {
-        for (size_t i = 0; i < policy->target_count; i++) {
-            const struct target *target = &policy->targets[i];
-            for (size_t j = 0; j < target->pattern_count; j++) {
-                if (pattern_is_name(&target->patterns[j]) && takes(&target->patterns[j], endpoint, names[n]))
-                    return (int)n;
-            }
-        }
+    struct policy_match ignored;
+    for (size_t n = 0; n < name_count && policy->has_host_patterns; n++) {
+        const struct destination destination = {endpoint, names[n]};
+        const struct index_query query = {.name = names[n], .port = endpoint->port};
+        if (index_search(policy, &query, names_destination, &destination, &ignored))
+            return (int)n;
     }
     return -1;
 }
@@ -36,18 +52,21 @@ bool policy_match(const struct policy *policy, const struct endpoint *endpoint, 
                   size_t name_count, struct policy_match *match)
 {
     const int meant = meant_name(policy, endpoint, names, name_count);
-    for (size_t i = 0; i < policy->target_count; i++) {
-        const struct target *target = &policy->targets[i];
-        for (size_t j = 0; j < target->pattern_count; j++) {
-            const struct pattern *pattern = &target->patterns[j];
-            if (takes(pattern, endpoint, meant >= 0 ? names[meant] : NULL)) {
-                const int name = pattern_is_name(pattern) ? meant : -1;
-                *match = (struct policy_match){.target = target, .pattern = pattern, .name = name};
-                return true;
-            }
-        }
+    const struct destination destination = {endpoint, meant >= 0 ? names[meant] : NULL};
+    struct index_query query = {.port = endpoint->port, .name = destination.name};
+    if (endpoint->family == ENDPOINT_UNIX) {
+        query.path = endpoint->path;
+        query.abstract = endpoint->abstract;
+    } else {
+        query.anywhere = true;
+        query.family = endpoint->family;
+        query.address = endpoint->family == ENDPOINT_NONE ? NULL : endpoint->address;
+        query.prefix = endpoint->family == ENDPOINT_IPV4 ? 32 : 128;
     }
-    return false;
+    if (!index_search(policy, &query, takes_destination, &destination, match))
+        return false;
+    match->name = pattern_is_name(match->pattern) ? meant : -1;
+    return true;
 }
 
 /* "host:port", lower case and without the final dot, however the program wrote it: one circuit for one host. */
@@ -88,25 +107,21 @@ size_t policy_destination(const struct policy_match *match, const struct endpoin
     return endpoint_format(endpoint, text, size);
 }
 
+static bool names_host(const struct pattern *pattern, const void *context)
+{
+    return pattern_names_host(pattern, context);
+}
+
 bool policy_wants_name(const struct policy *policy, const char *name)
 {
+    struct policy_match ignored;
     if (!policy->has_host_patterns || name == NULL)
         return false;
-    for (size_t i = 0; i < policy->target_count; i++) {
-        const struct target *target = &policy->targets[i];
-        for (size_t j = 0; j < target->pattern_count; j++) {
-            if (pattern_names_host(&target->patterns[j], name))
-                return true;
-        }
-    }
-    return false;
+    const struct index_query query = {.name = name, .any_port = true};
+    return index_search(policy, &query, names_host, name, &ignored);
 }
 
 const struct target *policy_target_named(const struct policy *policy, const char *name)
 {
-    for (size_t i = 0; i < policy->target_count; i++) {
-        if (strcmp(policy->targets[i].name, name) == 0)
-            return &policy->targets[i];
-    }
-    return NULL;
+    return index_target(policy, name);
 }

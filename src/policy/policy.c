@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "breaker/hash.h"
+#include "policy/index.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
 #include "policy/target.h"
@@ -184,6 +185,14 @@ void policy_note_kinds(struct policy *policy)
     }
 }
 
+static bool make_index(struct policy *policy)
+{
+    void *memory = calloc(1, index_size(policy));
+    if (memory != NULL)
+        index_build(policy, memory);
+    return memory != NULL;
+}
+
 static bool read_file(struct build *build, const char *path)
 {
     struct source source;
@@ -220,7 +229,7 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
     if (path == NULL || read_file(&build, path)) {
         add_pattern_targets(&build, patterns);
         policy_note_kinds(build.policy);
-        if (problems->errors == 0 && !set_identity(build.policy, patterns))
+        if (problems->errors == 0 && (!set_identity(build.policy, patterns) || !make_index(build.policy)))
             out_of_memory(&build);
         if (problems->errors == 0 && build.policy->target_count == 0)
             problem_warning(problems, 0, "no targets: nothing is guarded");
@@ -249,6 +258,7 @@ void policy_free(struct policy *policy)
         return;
     for (size_t i = 0; i < policy->target_count; i++)
         target_release(&policy->targets[i]);
+    free(policy->index.heads);
     free(policy->targets);
     free(policy->path);
     free(policy->identity);

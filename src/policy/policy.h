@@ -90,6 +90,15 @@ struct target {
     uint64_t keys_overridden; /* bit n: key n came from -o */
 };
 
+/* Finds patterns and targets; see index.h. */
+#define POLICY_INDEX_LENGTHS 4
+struct policy_index {
+    uint32_t *heads; /* one piece of memory with the places */
+    struct policy_place *places;
+    uint64_t lengths[POLICY_INDEX_LENGTHS][3]; /* for some kinds of keys, a bit for each length that is in use */
+    uint32_t mask;                             /* of a key's hash, for the heads */
+};
+
 struct policy {
     char *path; /* the file's real path; NULL for a policy made on the spot */
     /*
@@ -99,7 +108,8 @@ struct policy {
     char *identity;
     struct target *targets;
     size_t target_count;
-    bool has_host_patterns; /* somebody must watch the names that the program resolves */
+    struct policy_index index; /* of targets and patterns, which change no more once it is made */
+    bool has_host_patterns;    /* somebody must watch the names that the program resolves */
     bool has_process_scope, has_host_scope;
     uint64_t revision; /* hash of the file's bytes and of the patterns of -t */
 };

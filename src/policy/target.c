@@ -108,12 +108,13 @@ static char *word_end(char *text)
 bool target_match(struct target *target, const struct entry *entry, struct policy_problems *problems)
 {
     char why[WHY_MAX];
+    struct entry_place place = entry_begin(entry);
     bool good = true;
     for (char *word = entry->value, *end; *word != '\0'; word = end + strspn(end, " \t")) {
         end = word_end(word);
         const char behind = *end;
         *end = '\0';
-        const unsigned int line = entry_word_line(entry, word);
+        const unsigned int line = entry_word_line(&place, word);
         if (end[-1] == ',') {
             problem_error(problems, line, "pattern `%.100s`: patterns are separated by blanks, not by commas", word);
             good = false;

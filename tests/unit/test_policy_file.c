@@ -139,7 +139,7 @@ static void continued_lines_count_and_their_words_know_their_own_line(void **sta
     (void)state;
     struct policy *policy = good_policy("# one\n# two\n[x]\nmatch = a:10 \\\n  a:1 ab:2 \\\n\tb:2 \\\n"
                                         "   unix:/run/\\#x # end\nmode = off\n[y:1]\n");
-    static const unsigned int lines[] = {4, 5, 5, 6, 4};
+    static const unsigned int lines[] = {4, 5, 5, 6, 7};
     assert_int_equal(policy->targets[0].pattern_count, 5);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(policy->targets[0].patterns[i].line, lines[i]);
@@ -310,27 +310,71 @@ static char *many_sections(char *at, unsigned int count)
     return at;
 }
 
-/* Measured side by side, for machines and sanitizers differ: ten times the lines take about ten times as long. */
+/* One section with as many patterns, in one line or in as many. */
+static char *many_patterns(char *at, unsigned int count, const char *format)
+{
+    at += sprintf(at, "[many]\nmatch = first:1");
+    for (unsigned int i = 0; i < count; i++)
+        at += sprintf(at, format, i >> 8, i & 255);
+    return at + sprintf(at, "\n");
+}
+
+static uint64_t time_to_read(const char *text)
+{
+    const uint64_t start = cpu_ns();
+    struct policy *policy = good_policy(text);
+    struct policy_problems problems = {0};
+    policy_check_order(policy, &problems);
+    const uint64_t took = cpu_ns() - start;
+    policy_problems_free(&problems);
+    policy_free(policy);
+    return took;
+}
+
+/* Measured side by side, for machines and sanitizers differ: ten times the text takes about ten times as long. */
+static void expect_linear_time(const char *few, const char *many)
+{
+    uint64_t least_few = UINT64_MAX, least_many = UINT64_MAX;
+    for (unsigned int round = 0; round < 5; round++) {
+        const uint64_t took_few = time_to_read(few), took_many = time_to_read(many);
+        least_few = took_few < least_few ? took_few : least_few;
+        least_many = took_many < least_many ? took_many : least_many;
+    }
+    assert_true(least_many < 40 * least_few); /* a quadratic search takes a hundred times as long */
+}
+
+static void many_patterns_of_a_section_are_read_in_linear_time(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {" 10.%u.%u.1:80",
+                                          " 10.%u.%u.0/24:80",
+                                          " \\\n host-%u-%u.example.com:1-80",
+                                          " \\\n*.host-%u-%u.example.com:80",
+                                          " \\\n  unix:/run/a\\#%u-%u",
+                                          " unix:/run/%u-%u-*",
+                                          " unix:/run/%u-%u/?"};
+    char *few = malloc(2000000), *many = malloc(2000000);
+    assert_non_null(few);
+    assert_non_null(many);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        many_patterns(few, 2000, formats[i]);
+        many_patterns(many, 20000, formats[i]);
+        expect_linear_time(few, many);
+    }
+    free(few);
+    free(many);
+}
+
 static void ten_thousand_lines_are_read_in_linear_time(void **state)
 {
     (void)state;
-    char *text = malloc(2000000);
+    char *text = malloc(2000000), *few = malloc(200000);
     assert_non_null(text);
-    uint64_t least_few = UINT64_MAX, least_many = UINT64_MAX;
-    for (unsigned int round = 0; round < 5; round++) {
-        many_sections(text, 500);
-        uint64_t start = cpu_ns();
-        policy_free(good_policy(text));
-        uint64_t few = cpu_ns() - start;
-        many_sections(text, 5000);
-        start = cpu_ns();
-        policy_free(good_policy(text));
-        uint64_t many = cpu_ns() - start;
-        least_few = few < least_few ? few : least_few;
-        least_many = many < least_many ? many : least_many;
-    }
-    assert_true(least_many < 40 * least_few); /* a quadratic search takes a hundred times as long */
+    assert_non_null(few);
+    many_sections(few, 500);
     char *at = many_sections(text, 5000);
+    expect_linear_time(few, text);
+    free(few);
     struct policy *policy = good_policy(text);
     assert_int_equal(policy->target_count, 5000);
     assert_int_equal(policy->targets[4999].line, 9999);
@@ -370,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_file_without_targets_is_a_warning),
         cmocka_unit_test(what_is_no_file_is_told_and_nobody_waits_for_it),
         cmocka_unit_test(no_descriptor_is_left_behind_even_where_standard_input_is_closed),
+        cmocka_unit_test(many_patterns_of_a_section_are_read_in_linear_time),
         cmocka_unit_test(ten_thousand_lines_are_read_in_linear_time),
         cmocka_unit_test(a_file_that_is_no_policy_has_so_many_errors_and_no_more),
     };
