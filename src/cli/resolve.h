@@ -11,8 +11,8 @@
 
 /*
  * All of them together, within a second: "name=address,address name=address", as the library reads it in
- * SOCKFUSE_NAMES. To be freed; NULL when there is nothing to tell. What is not answered by then goes on in threads
- * until the program takes this process's place.
+ * SOCKFUSE_NAMES. To be freed; NULL when there is nothing to tell. Nothing of the search is left behind: no process, no
+ * thread, no descriptor, no signal.
  */
 char *resolve_names(const struct policy *policy);
 
