@@ -109,7 +109,7 @@ static inline bool admission_refuses(enum admission admission)
 /* The counter of one kind of refusal; each refusal is counted there and in COUNT_REFUSED. */
 static inline unsigned int counter_of_refusal(enum admission admission)
 {
-    return (unsigned int)COUNT_REFUSED_BY + (unsigned int)admission - (unsigned int)ADMIT_REFUSED_OPEN;
+    return COUNT_REFUSED_BY + (unsigned int)admission - (unsigned int)ADMIT_REFUSED_OPEN;
 }
 
 /* A change of state, reported to the one caller that made it, for the journal. from == to: none happened. */

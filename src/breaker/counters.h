@@ -38,12 +38,14 @@ enum counter {
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
     COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; also COUNT_REFUSED */
-    COUNT_FAILURE_KIND = 16, /* + enum failure_kind */
-    COUNT_NEUTRAL_REASON = 32, /* + enum neutral_reason */
-    COUNT_REFUSED_BY = 40,     /* + who refused (counter_of_refusal); their sum is COUNT_REFUSED */
-    COUNT_HTTP_STATUS = 48,    /* + a place for each status of FAILURE_HTTP that is usual, and one for the others */
     COUNTERS = 64
 };
+
+/* Where the counters for each value of something begin: numbers and no enumerators, because these are added to. */
+#define COUNT_FAILURE_KIND 16u   /* + enum failure_kind */
+#define COUNT_NEUTRAL_REASON 32u /* + enum neutral_reason */
+#define COUNT_REFUSED_BY 40u     /* + who refused (counter_of_refusal); their sum is COUNT_REFUSED */
+#define COUNT_HTTP_STATUS 48u    /* + a place for each status of FAILURE_HTTP that is usual, and one for the others */
 
 struct counters {
     _Alignas(64) _Atomic uint64_t shard[COUNTER_SHARDS][COUNTERS];
