@@ -16,7 +16,10 @@ from fixtures import ANSWER, BARE, BUILD, ROOT, Sandbox, Server, answer_http, re
 # What the script itself runs, and what it looks for.
 TOOLS = ("bash", "sh", "env", "sed", "sort", "grep", "id", "cat", "chmod", "rm", "uname", "ln", "umount")
 DEMO_COMMANDS = ("cc", "make", "curl", "socat")
-HEADERS = "/usr/include/bsd"
+# Below /usr/include, or in a folder of the architecture there: the compiler knows.
+HEADERS = os.path.dirname(re.search(r"\S+/bsd/libutil\.h", subprocess.run(
+    ["cc", "-E", "-M", "-x", "c", "-"], input="#include <bsd/libutil.h>\n", check=True, capture_output=True,
+    text=True).stdout).group())
 SERVICES = "/usr/sbin/policy-rc.d"
 
 APT_GET = """#!/bin/sh
@@ -132,7 +135,20 @@ class Missing(SetUp):
     def test_the_compiler_and_make_are_among_it(self):
         self.without("cc", "make")
         self.run_setup("demo")
-        self.assertEqual(self.installed(), ["gcc", "make"])
+        self.assertEqual(self.installed(), ["gcc", "libbsd-dev", "libc6-dev", "libmd-dev", "make"],
+                         "and what only a compiler can say to be there")
+
+    def test_headers_and_libraries_are_looked_for_where_the_compiler_looks(self):
+        # As where they are in a folder that only this compiler knows.
+        elsewhere = self.make_folder("elsewhere")
+        shutil.copytree(HEADERS, os.path.join(elsewhere, "bsd"))
+        os.remove(os.path.join(self.bin, "cc"))
+        self.write("cc", f'#!/bin/sh\nexec /usr/bin/cc "$@" -isystem {elsewhere}\n')
+        self.assertEqual(self.run_setup("demo", hide_headers=True).stdout, "setup: nothing is missing for the demo\n")
+        shutil.rmtree(elsewhere)
+        open(os.path.join(self.folder, "broken"), "w", encoding="ascii").close()
+        self.run_setup("demo", hide_headers=True)
+        self.assertEqual(self.installed(), ["libbsd-dev"])
 
     def test_the_tests_need_more_and_the_demo_does_not_ask_for_it(self):
         self.run_setup("test")
