@@ -239,6 +239,43 @@ class TwoCommands(SetUp):
         self.assertEqual(self.calls(), ["make test"])
 
 
+class Compilers(unittest.TestCase):
+    """The next compiler will warn of something that today's does not."""
+
+    COMPILER = """#!/bin/sh
+echo "$0: warning: a new one" >&2
+case " $* " in *" -c "*" -Werror "* | *" -Werror "*" -c "*) exit 1 ;; esac
+exec cc "$@"
+"""
+
+    def setUp(self):
+        self.sandbox = Sandbox(self)
+        self.compiler = os.path.join(self.sandbox.folder, "next-cc")
+        with open(self.compiler, "w", encoding="ascii") as file:
+            file.write(self.COMPILER)
+        os.chmod(self.compiler, 0o755)
+        self.object = os.path.join(self.sandbox.folder, "src/cli/cli.o")
+
+    def make(self, *words):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        return subprocess.run(["make", f"BUILD={self.sandbox.folder}", f"CC={self.compiler}", *words], cwd=ROOT,
+                              env=environment, check=False, capture_output=True, text=True)
+
+    def test_a_plain_make_shows_what_it_warns_of_and_builds(self):
+        result = self.make(self.object)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("warning: a new one", result.stderr)
+        self.assertNotIn(" CC ", self.make(self.object).stdout, "it is up to date")
+
+    def test_for_the_tests_a_warning_is_an_error_also_in_what_was_built_before(self):
+        self.assertIn(" CC ", self.make(self.object).stdout)
+        for target in ("test-programs", "unit-programs"):
+            self.assertNotIn(" -Werror", self.make("-n", "V=1", "all").stdout)
+            self.assertIn(" -Werror", self.make("-n", "V=1", target).stdout)
+        result = self.make("WERROR=-Werror", self.object)
+        self.assertEqual(result.returncode, 2, result)
+
+
 class Install(unittest.TestCase):
     """`make install PREFIX= DESTDIR=`, and then without the folder in which it was built."""
 
