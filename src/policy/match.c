@@ -34,15 +34,20 @@ static bool names_destination(const struct pattern *pattern, const void *context
     return pattern_is_name(pattern) && takes_destination(pattern, context);
 }
 
+bool policy_names(const struct policy *policy, const struct endpoint *endpoint, const char *name)
+{
+    const struct destination destination = {endpoint, name};
+    const struct index_query query = {.name = name, .port = endpoint->port};
+    struct policy_match ignored;
+    return policy->has_host_patterns && index_search(policy, &query, names_destination, &destination, &ignored);
+}
+
 /* The index of the most recent name that some pattern takes, or -1. */
 static int meant_name(const struct policy *policy, const struct endpoint *endpoint, const char *const *names,
                       size_t name_count)
 {
-    struct policy_match ignored;
-    for (size_t n = 0; n < name_count && policy->has_host_patterns; n++) {
-        const struct destination destination = {endpoint, names[n]};
-        const struct index_query query = {.name = names[n], .port = endpoint->port};
-        if (index_search(policy, &query, names_destination, &destination, &ignored))
+    for (size_t n = 0; n < name_count; n++) {
+        if (policy_names(policy, endpoint, names[n]))
             return (int)n;
     }
     return -1;

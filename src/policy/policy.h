@@ -176,6 +176,9 @@ bool policy_match(const struct policy *policy, const struct endpoint *endpoint, 
 size_t policy_destination(const struct policy_match *match, const struct endpoint *endpoint, const char *const *names,
                           char *text, size_t size);
 
+/* Whether some pattern takes the endpoint by this name (without a port; any case). Async-signal-safe. */
+bool policy_names(const struct policy *policy, const struct endpoint *endpoint, const char *name);
+
 /*
  * Whether a host name (any case) is named by some pattern: only such names need to be remembered.
  * Async-signal-safe.

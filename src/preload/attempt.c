@@ -41,27 +41,34 @@ struct destination {
     size_t sibling_count;
 };
 
-static bool find_destination(const struct sockaddr *address, socklen_t length, struct destination *destination)
+/* Under which of its names the policy has the address: of those that it has, the most recent. */
+static bool find_name(const struct policy *policy, const struct endpoint *endpoint, struct host_name *name)
 {
-    char names[NAMES_TRIED][HOST_NAME_SIZE];
-    const char *list[NAMES_TRIED];
-    size_t count = 0;
-    if (!endpoint_from_sockaddr(&destination->endpoint, address, length))
+    uint32_t answer = NAMES_BEGIN;
+    for (unsigned int i = 0; i < NAMES_TRIED && names_next(endpoint, &answer, name); i++)
+        if (policy_names(policy, endpoint, name->text))
+            return true;
+    return false;
+}
+
+/* Not in line, so that its name has gone from the stack before the segment is asked. */
+static __attribute__((noinline)) bool find_destination(const struct sockaddr *address, socklen_t length,
+                                                       struct destination *destination)
+{
+    struct host_name name;
+    const char *const names[1] = {name.text};
+    struct endpoint *endpoint = &destination->endpoint;
+    if (!endpoint_from_sockaddr(endpoint, address, length))
         return false;
     const struct policy *policy = destination->policy = guest_policy();
-    if (policy->has_host_patterns && destination->endpoint.family != ENDPOINT_UNIX)
-        count = names_of(&destination->endpoint, names, NAMES_TRIED);
-    for (size_t i = 0; i < count; i++)
-        list[i] = names[i];
-    if (!policy_match(policy, &destination->endpoint, list, count, &destination->match) ||
+    bool named = policy->has_host_patterns && endpoint->family != ENDPOINT_UNIX && find_name(policy, endpoint, &name);
+    if (!policy_match(policy, endpoint, names, named, &destination->match) ||
         destination->match.target->mode == MODE_OFF)
         return false;
     destination->sibling_count = 0;
     if (destination->match.name >= 0 && destination->match.target->circuit != CIRCUIT_BY_ADDRESS)
-        destination->sibling_count = names_siblings(list[destination->match.name], destination->endpoint.port,
-                                                    destination->siblings, CIRCUIT_ADDRESSES);
-    return policy_destination(&destination->match, &destination->endpoint, list, destination->text,
-                              sizeof destination->text) > 0;
+        destination->sibling_count = names_siblings(&name, endpoint->port, destination->siblings, CIRCUIT_ADDRESSES);
+    return policy_destination(&destination->match, endpoint, names, destination->text, sizeof destination->text) > 0;
 }
 
 /* With enforce_timeouts the wait ends at connect_timeout. */

@@ -49,7 +49,7 @@ static inline struct descriptor_chunk *descriptor_chunk(uint32_t number)
     if (__builtin_expect(number == 0, 1))
         return &descriptor_first;
     return __builtin_expect(number < DESCRIPTORS_NEAR, 1) ? pages_present(&descriptor_near[number])
-                                                           : descriptor_far_chunk(number);
+                                                          : descriptor_far_chunk(number);
 }
 
 static inline descriptor descriptor_get(int fd)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "preload/real.h"
 
@@ -43,7 +44,7 @@ static void *found_through(const char *file, const char *name)
 
 struct nth_object {
     size_t left; /* objects before it */
-    char file[PATH_MAX];
+    char *file;  /* room for PATH_MAX bytes */
 };
 
 static int take_nth(struct dl_phdr_info *object, size_t size, void *context)
@@ -52,22 +53,33 @@ static int take_nth(struct dl_phdr_info *object, size_t size, void *context)
     (void)size;
     if (nth->left-- > 0)
         return 0;
-    strncpy(nth->file, object->dlpi_name ? object->dlpi_name : "", sizeof nth->file - 1);
+    strncpy(nth->file, object->dlpi_name ? object->dlpi_name : "", PATH_MAX - 1);
     return 1;
 }
 
 /* One by one, for within dl_iterate_phdr nothing may be opened. */
-static void *found_anywhere(const char *name, const void *ours)
+static void *search_objects(const char *name, const void *ours, char *file)
 {
     for (size_t i = 0; i < OBJECTS_MAX; i++) {
-        struct nth_object nth = {.left = i};
+        struct nth_object nth = {i, file};
         if (!dl_iterate_phdr(take_nth, &nth))
             break;
-        void *found = nth.file[0] ? found_through(nth.file, name) : NULL;
+        void *found = file[0] ? found_through(file, name) : NULL;
         if (found && found != ours)
             return found;
     }
     return NULL;
+}
+
+/* The names of files are longer than a thread's stack may have room for. */
+static void *found_anywhere(const char *name, const void *ours)
+{
+    char *file = mmap(NULL, PATH_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (file == MAP_FAILED)
+        return NULL;
+    void *found = search_objects(name, ours, file);
+    munmap(file, PATH_MAX);
+    return found;
 }
 
 /* A library of the global scope would stay for a caller that is bound to it; now the caller is bound to us. */

@@ -8,6 +8,7 @@
 #ifndef SOCKFUSE_PRELOAD_NAMES_H
 #define SOCKFUSE_PRELOAD_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,9 +22,18 @@ uint32_t names_new_answer(void);
 /* Notes that `name` led to the address (its port is ignored). The oldest pair gives its place. */
 void names_note(uint32_t answer, const char *name, const struct endpoint *address);
 
-/* Names that led to an address, the most recent first; at most `limit`, each copied into `names`. Returns how many. */
-size_t names_of(const struct endpoint *address, char (*names)[HOST_NAME_SIZE], size_t limit);
+/* As the table keeps it: lower case, without the final dot, zeros behind it. */
+struct host_name {
+    _Alignas(8) char text[HOST_NAME_SIZE];
+};
+
+/*
+ * The names that led to an address, the most recent first: begin with NAMES_BEGIN, and go on with what `answer` is set
+ * to. One at a time, for a thread's stack may be small. False: there is no further one.
+ */
+#define NAMES_BEGIN UINT32_MAX
+bool names_next(const struct endpoint *address, uint32_t *answer, struct host_name *name);
 /* Endpoint hashes, with this port, of all addresses in the latest answer for `name`. Returns how many. */
-size_t names_siblings(const char *name, uint16_t port, uint64_t *hashes, size_t limit);
+size_t names_siblings(const struct host_name *name, uint16_t port, uint64_t *hashes, size_t limit);
 
 #endif

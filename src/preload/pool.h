@@ -75,14 +75,14 @@ struct connection {
     struct http_reader http;           /* how far the answer is read */
     /* The rest. */
     struct station *station;
-    _Atomic uint32_t aliases; /* descriptors of this process that stand for it; 0: free */
-    _Atomic uint32_t next;    /* in the list of free ones */
-    _Atomic int fd;           /* one of its descriptors */
-    uint32_t forks;           /* lineage_forks() when the socket was made */
-    uint32_t raced_since;     /* siblings_now() when the attempt began */
-    _Atomic uint32_t fault;   /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
-    uint64_t cookie;          /* of its socket (SO_COOKIE) */
-    size_t sibling_count;     /* 0: it has no name */
+    _Atomic uint32_t aliases;             /* descriptors of this process that stand for it; 0: free */
+    _Atomic uint32_t next;                /* in the list of free ones */
+    _Atomic int fd;                       /* one of its descriptors */
+    uint32_t forks;                       /* lineage_forks() when the socket was made */
+    uint32_t raced_since;                 /* siblings_now() when the attempt began */
+    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
+    uint64_t cookie;                      /* of its socket (SO_COOKIE) */
+    size_t sibling_count;                 /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
 };
 

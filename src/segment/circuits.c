@@ -107,22 +107,28 @@ static void write_texts(struct circuit_entry *entry, const struct key *key)
     atomic_store_explicit(&entry->ready, 1, memory_order_release);
 }
 
-bool circuits_texts(const struct segment *segment, uint32_t index, struct circuit_texts *texts)
+bool circuits_copy_texts(const struct segment *segment, uint32_t index, char target[TARGET_NAME_MAX],
+                         char destination[DESTINATION_MAX])
 {
     const struct circuit_entry *entry = circuits_entry(segment, index);
     uint64_t hash;
 
-    texts->target[0] = texts->destination[0] = '\0';
+    target[0] = destination[0] = '\0';
     if (entry == NULL)
         return false;
     hash = hash_at(entry);
     if ((hash & KEY_BIT) == 0 || atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
         return false;
-    text_read(texts->target, entry->target, sizeof texts->target);
-    text_read(texts->destination, entry->destination, sizeof texts->destination);
+    text_read(target, entry->target, TARGET_NAME_MAX);
+    text_read(destination, entry->destination, DESTINATION_MAX);
     /* Acquire fence: the texts are read before the hash is looked at again. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash;
+}
+
+bool circuits_texts(const struct segment *segment, uint32_t index, struct circuit_texts *texts)
+{
+    return circuits_copy_texts(segment, index, texts->target, texts->destination);
 }
 
 /* --- finding and claiming --- */

@@ -39,6 +39,9 @@ bool circuits_last_transition(const struct segment *segment, uint32_t index, str
 
 /* The texts of one circuit; false (and empty ones) if its place is free or just being handed over. */
 bool circuits_texts(const struct segment *segment, uint32_t index, struct circuit_texts *texts);
+/* The same into rooms of these sizes, the texts' own. */
+bool circuits_copy_texts(const struct segment *segment, uint32_t index, char target[TARGET_NAME_MAX],
+                         char destination[DESTINATION_MAX]);
 
 /* For src/segment alone. NULL if the index is out of range. */
 struct circuit_entry;

@@ -12,9 +12,11 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "segment/event.h"
 #include "segment/undisturbed.h"
 
 #define INTERRUPTIONS_MAX 16
@@ -75,6 +77,20 @@ void log_append(const char *file, const char *line, size_t length)
             write_without_signal(descriptor, line, length);
             close(descriptor);
         }
+    }
+    undisturbed_end(&before);
+}
+
+/* A handler of the host's that jumps out while the line is made would leave the page behind. */
+void log_event(const char *file, const struct event *event)
+{
+    struct undisturbed before;
+
+    undisturbed_begin(&before);
+    char *line = mmap(NULL, EVENT_JSON_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (line != MAP_FAILED) {
+        log_append(file, line, event_json(event, line, EVENT_JSON_MAX));
+        munmap(line, EVENT_JSON_MAX);
     }
     undisturbed_end(&before);
 }

@@ -13,4 +13,9 @@
 /* Appends the line with one write(2) to the file, made if it is missing (0600); "stderr": descriptor 2; "": nowhere. */
 void log_append(const char *file, const char *line, size_t length);
 
+/* An event as a line. The line is made in a page of its own, for the stack may be a signal handler's; without memory it
+ * is lost. */
+struct event;
+void log_event(const char *file, const struct event *event);
+
 #endif

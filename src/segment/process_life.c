@@ -90,7 +90,7 @@ static ssize_t read_beginning(const char *path, char *text, size_t size)
 
 static bool read_stat(const char *path, struct stat_fields *fields)
 {
-    char text[1024]; /* what comes after field 22 may be cut */
+    char text[512]; /* what comes after field 22 may be cut: those up to it have less than 500 bytes */
     ssize_t length = read_beginning(path, text, sizeof text - 1);
 
     if (length <= 0)

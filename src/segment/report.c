@@ -17,6 +17,8 @@
 #include "segment/process.h"
 
 #define ELAPSED_MS_MAX UINT32_MAX
+/* An event is half a KiB: it is not to lie on the stack of whoever reports while that does something else. */
+#define APART __attribute__((noinline, cold))
 
 static void copy_text(char *copy, const char *text, size_t size)
 {
@@ -30,17 +32,13 @@ static void copy_text(char *copy, const char *text, size_t size)
 static void start_event(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
                         uint64_t now_ns)
 {
-    struct circuit_texts texts;
-
     memset(event, 0, sizeof *event);
     event->type = (uint8_t)type;
     event->time_ns = clock_wall_ns();
     event->mono_ns = now_ns;
     event->pid = guard->pid;
     copy_text(event->program, guard->program, sizeof event->program);
-    circuits_texts(guard->segment, circuit, &texts);
-    copy_text(event->target, texts.target, sizeof event->target);
-    copy_text(event->destination, texts.destination, sizeof event->destination);
+    circuits_copy_texts(guard->segment, circuit, event->target, event->destination);
 }
 
 /* Keeps an event in one of a circuit's two slots of its kind, in turn: one of them always stands. */
@@ -70,12 +68,11 @@ static enum event_type transition_event(enum circuit_state to)
     return EVENT_CLOSE;
 }
 
-static void report_transition(const struct guard *guard, uint32_t circuit, const struct transition *transition,
-                              bool injected, uint64_t now_ns)
+APART static void report_transition(const struct guard *guard, uint32_t circuit, const struct transition *transition,
+                                    bool injected, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
-    char line[EVENT_JSON_MAX];
 
     start_event(&event, guard, circuit, transition_event(transition->to), now_ns);
     event.from = (uint8_t)transition->from;
@@ -96,7 +93,7 @@ static void report_transition(const struct guard *guard, uint32_t circuit, const
             atomic_store_explicit(&entry->refusal_noted, 0, memory_order_release);
     }
     if (guard->log[0] != '\0')
-        log_append(guard->log, line, event_json(&event, line, sizeof line));
+        log_event(guard->log, &event);
 }
 
 void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
@@ -128,7 +125,7 @@ static void start_ended(struct event *event, const struct guard *guard, uint32_t
     }
 }
 
-void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+APART void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
 {
     struct event event;
 
@@ -140,7 +137,7 @@ void report_outcome(const struct guard *guard, uint32_t circuit, const struct en
     journal_append(guard->segment, &event);
 }
 
-void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+APART void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
@@ -152,7 +149,7 @@ void report_failure(const struct guard *guard, uint32_t circuit, const struct en
         freeze(entry->failures, &entry->failure_writes, &event);
 }
 
-void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
+APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
 {
     struct event event;
 
@@ -173,7 +170,7 @@ static uint64_t note_of(enum admission admission)
     }
 }
 
-void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
+APART void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     const uint64_t note = note_of(admission);
@@ -196,8 +193,8 @@ void report_crowd_over(struct circuit_entry *entry)
     atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_BULKHEAD), memory_order_relaxed);
 }
 
-void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
-                   enum circuit_state from, enum circuit_state to, uint64_t now_ns)
+APART void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+                         enum circuit_state from, enum circuit_state to, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
@@ -213,7 +210,7 @@ void report_forced(const struct guard *guard, const char *user, uint32_t circuit
         atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_FORCED), memory_order_release);
 }
 
-void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)
+APART void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)
 {
     struct event event;
 
