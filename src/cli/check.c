@@ -156,6 +156,10 @@ static void print_key(const char *key, const char *value, const char *origin, vo
 
 static void print_targets(const struct policy *policy)
 {
+    if (policy->target_count > 0) {
+        printf("\n[defaults]\n");
+        policy_describe_common(&policy->targets[0], print_key, NULL);
+    }
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
         printf("\n[");

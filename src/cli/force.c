@@ -190,11 +190,13 @@ static void obey(struct order *order, const struct meant *meant, struct segment 
 }
 
 /* The policy's segment, to write in: the one in use, or a fresh one for a policy that -p named. */
-static bool open_segment(struct segment *segment, const struct selected *selected, const char *folder)
+static bool open_segment(struct segment *segment, const struct selected *selected, const struct policy *policy,
+                         const char *folder)
 {
     struct segment_error *error = allocate(1, sizeof *error);
     bool opened = selected->segment.map != NULL ? segment_open(segment, selected->segment.path, true, error)
-                                                : segment_attach(segment, folder, selected->identity, error);
+                                                : segment_attach(segment, folder, selected->identity,
+                                                                 policy != NULL ? &policy->capacity : NULL, error);
     if (error->text[0] != '\0')
         warnx("%s", error->text);
     free(error);
@@ -221,7 +223,7 @@ static void act_on(struct order *order, const struct selected *selected, const c
     }
     if (meant.any) {
         struct segment *segment = allocate(1, sizeof *segment);
-        if (open_segment(segment, selected, folder)) {
+        if (open_segment(segment, selected, policy, folder)) {
             obey(order, &meant, segment, policy);
             segment_detach(segment);
         } else {

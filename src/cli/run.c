@@ -261,7 +261,7 @@ static bool try_segment(const struct policy *policy, const struct request *reque
     }
     struct segment *segment = allocate(1, sizeof *segment);
     struct segment_error *error = allocate(1, sizeof *error);
-    bool attached = segment_attach(segment, folder, policy->identity, error);
+    bool attached = segment_attach(segment, folder, policy->identity, &policy->capacity, error);
     if (error->text[0] != '\0')
         warnx("%s", error->text);
     if (attached) {

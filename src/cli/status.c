@@ -206,6 +206,26 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
     }
 }
 
+/* What passed because there was no room for it, by reason. */
+static void print_no_room(const struct segment *segment)
+{
+    const uint64_t circuits = segment_no_room(segment, NO_ROOM_CIRCUITS),
+                   connections = segment_no_room(segment, NO_ROOM_CONNECTIONS),
+                   processes = segment_no_room(segment, NO_ROOM_PROCESSES);
+    if (circuits + connections + processes == 0)
+        return;
+    printf("  %" PRIu64 " calls passed unguarded, for there was no room:", circuits + connections + processes);
+    if (circuits > 0)
+        printf(" %" PRIu64 " beyond %" PRIu32 " circuits", circuits, segment->capacity.circuits);
+    if (connections > 0)
+        printf("%s %" PRIu64 " beyond %" PRIu32 " connections", circuits > 0 ? "," : "", connections,
+               segment->capacity.calls);
+    if (processes > 0)
+        printf("%s %" PRIu64 " beyond %" PRIu32 " processes", circuits + connections > 0 ? "," : "", processes,
+               segment->capacity.processes);
+    printf(" (capacity).\n");
+}
+
 /* How what a process runs stands to what the file says now. */
 static const char *revision_note(const struct process_view *process, const struct policy *policy)
 {
@@ -255,9 +275,7 @@ static void print_policy(const struct selected *selected, const struct policy *p
         print_circuits(rows, now_ns);
     else
         printf("  No calls yet.\n");
-    if (selected->segment.map != NULL && segment_unguarded(&selected->segment) > 0)
-        printf("  %" PRIu64 " calls passed unguarded: the tables of circuits or of calls in flight were full.\n",
-               segment_unguarded(&selected->segment));
+    print_no_room(&selected->segment);
     if (selected->segment.map != NULL)
         print_processes(&selected->segment, policy);
     else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)

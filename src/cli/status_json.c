@@ -185,6 +185,26 @@ static void write_processes(struct json *json, const struct segment *segment, co
     json_close(json, ']');
 }
 
+/* What there was no room for, of how much. */
+static void write_no_room(struct json *json, const struct segment *segment)
+{
+    static const char *const names[NO_ROOM_KINDS] = {"circuits", "connections", "processes"};
+    json_open(json, "no_room", '{');
+    for (unsigned int kind = 0; kind < NO_ROOM_KINDS; kind++)
+        json_unsigned(json, names[kind], segment_no_room(segment, (enum no_room)kind));
+    json_close(json, '}');
+    if (segment->map == NULL) {
+        json_null(json, "capacity");
+        return;
+    }
+    json_open(json, "capacity", '{');
+    json_unsigned(json, "circuits", segment->capacity.circuits);
+    json_unsigned(json, "connections", segment->capacity.calls);
+    json_unsigned(json, "processes", segment->capacity.processes);
+    json_unsigned(json, "events", segment->capacity.events);
+    json_close(json, '}');
+}
+
 void status_json(struct json *json, const struct selected *selected, const struct policy *policy,
                  const struct rows *rows)
 {
@@ -196,6 +216,7 @@ void status_json(struct json *json, const struct selected *selected, const struc
     else
         json_null(json, "policy_revision");
     json_unsigned(json, "unguarded", selected->segment.map != NULL ? segment_unguarded(&selected->segment) : 0);
+    write_no_room(json, &selected->segment);
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')

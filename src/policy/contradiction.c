@@ -152,6 +152,9 @@ static void check_bulkhead(const struct target_draft *draft, bool is_defaults, s
     if (target->max_connections != 0 && target->breaker.half_open_max_calls > target->max_connections)
         report_pair(draft, is_defaults, false, KEY_HALF_OPEN_MAX_CALLS, KEY_MAX_CONNECTIONS, "is more than",
                     "so many probes never find room", problems);
+    if (target->max_connections > target->capacity.calls)
+        report_pair(draft, is_defaults, false, KEY_MAX_CONNECTIONS, KEY_CAPACITY, "is more than the connections of",
+                    "those beyond pass unguarded", problems);
 }
 
 /* --- rules that nothing can meet --- */

@@ -69,12 +69,15 @@ static char *patterns_text(const struct target *target)
     return NULL;
 }
 
-void policy_describe(const struct target *target,
-                     void (*line)(const char *key, const char *value, const char *origin, void *context), void *context)
+typedef void (*line_writer)(const char *key, const char *value, const char *origin, void *context);
+
+static void describe(const struct target *target, bool of_policy, line_writer line, void *context)
 {
     for (unsigned int index = 0; index < KEYS; index++) {
         const enum key_index key = (enum key_index)index;
         char value[VALUE_TEXT_MAX];
+        if (key_table[key].of_policy != of_policy)
+            continue;
         if (key == KEY_MATCH) {
             char *patterns = patterns_text(target);
             line(key_table[key].name, patterns != NULL ? patterns : "", origin_of(target, key), context);
@@ -84,6 +87,16 @@ void policy_describe(const struct target *target,
             line(key_table[key].name, value, origin_of(target, key), context);
         }
     }
+}
+
+void policy_describe(const struct target *target, line_writer line, void *context)
+{
+    describe(target, false, line, context);
+}
+
+void policy_describe_common(const struct target *target, line_writer line, void *context)
+{
+    describe(target, true, line, context);
 }
 
 const char *target_mode_name(enum target_mode mode)

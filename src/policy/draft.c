@@ -188,6 +188,9 @@ static enum key_index check_key(struct reader *reader, const char *name)
     else if (key == KEY_MATCH && reader->section->is_defaults)
         problem_error(reader->problems, reader->line,
                       "`match` can't stand in `[" DEFAULTS "]`: each target has its own");
+    else if (key_table[key].of_policy && !reader->section->is_defaults)
+        problem_error(reader->problems, reader->line,
+                      "`%s` can stand in `[" DEFAULTS "]` alone: all targets share one segment", name);
     else if ((reader->section->keys & key_bit(key)) != 0)
         complain_of_key_twice(reader, key, name);
     else

@@ -251,8 +251,8 @@ const struct policy *policy_unfold(void *bytes, size_t size, const char *identit
         return NULL;
     struct policy *policy = &((struct flat *)bytes)->policy;
     *why = "it is damaged";
-    if (!read_targets(&reader, policy) || !read_text(&reader, &policy->path, true) ||
-        !read_text(&reader, &policy->identity, false))
+    if (!capacity_is_sane(&policy->capacity) || !read_targets(&reader, policy) ||
+        !read_text(&reader, &policy->path, true) || !read_text(&reader, &policy->identity, false))
         return NULL;
     policy_note_kinds(policy);
     memset(reader.bytes + reader.index, 0, reader.texts - reader.index);

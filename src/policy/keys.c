@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "policy/capacity.h"
 #include "policy/distance.h"
 #include "policy/fallback.h"
 #include "policy/faults.h"
@@ -108,6 +109,10 @@ const struct key key_table[KEYS] = {
     [KEY_SCOPE] = {"scope", CHOICE(scopes), .built_in = "host", IN(scope)},
     [KEY_INJECT] = {"inject", .rule = {.type = VALUE_FAULTS}, .built_in = "none"},
     [KEY_INJECT_SEED] = {"inject_seed", COUNT(0, UINT32_MAX), .built_in = "0", IN(inject_seed)},
+    [KEY_CAPACITY] = {"capacity", .rule = {.type = VALUE_CAPACITY}, .of_policy = true,
+                      .built_in = "256 circuits 8192 connections 1024 processes"},
+    [KEY_JOURNAL] = {"journal", .rule = {.type = VALUE_EVENTS, .minimum = 1, .maximum = CAPACITY_EVENTS_MAX},
+                     .of_policy = true, .built_in = "2048 events", IN(capacity.events)},
 };
 
 _Static_assert(KEYS <= 64, "target.keys_set has a bit for each key");
@@ -196,6 +201,8 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
         return faults_parse(target, text, why, why_size);
     case VALUE_FALLBACK:
         return fallback_parse(&target->fallback, text, why, why_size);
+    case VALUE_CAPACITY:
+        return capacity_parse(&target->capacity, text, why, why_size);
     default:
         break;
     }
@@ -219,6 +226,11 @@ void key_copy(enum key_index index, struct target *to, const struct target *from
     case VALUE_FALLBACK:
         to->fallback = from->fallback;
         break;
+    case VALUE_CAPACITY:
+        to->capacity.circuits = from->capacity.circuits;
+        to->capacity.calls = from->capacity.calls;
+        to->capacity.processes = from->capacity.processes;
+        break;
     default:
         store(&key_table[index], to, fetch(&key_table[index], from));
         break;
@@ -236,6 +248,9 @@ void key_format(enum key_index index, const struct target *target, char *text, s
         break;
     case VALUE_FALLBACK:
         fallback_format(&target->fallback, text, size);
+        break;
+    case VALUE_CAPACITY:
+        capacity_format(&target->capacity, text, size);
         break;
     default:
         value_format(&key_table[index].rule, fetch(&key_table[index], target), text, size);

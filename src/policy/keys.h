@@ -47,6 +47,8 @@ enum key_index {
     KEY_SCOPE,
     KEY_INJECT,
     KEY_INJECT_SEED,
+    KEY_CAPACITY,
+    KEY_JOURNAL,
     KEYS
 };
 
@@ -58,6 +60,7 @@ struct key {
     struct value_rule rule;
     const char *built_in; /* the default as a file would have it; NULL: match */
     size_t offset, size;  /* of the member of struct target; 0: more than one (VALUE_STATUSES, …), or none */
+    bool of_policy;       /* of the policy as a whole: stands in [defaults] alone, and is the same in every target */
 };
 
 extern const struct key key_table[KEYS];

@@ -93,6 +93,7 @@ static void apply_defaults(struct build *build, const struct draft *draft)
     struct target_draft alone = *base; /* a copy, for the check may let built-in values give way */
     target_override(&alone, &build->overrides);
     target_check(&alone, true, build->problems);
+    build->policy->capacity = alone.target.capacity;
 }
 
 static void add_sections(struct build *build, const struct draft *draft)

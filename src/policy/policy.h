@@ -14,6 +14,7 @@
 
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
+#include "policy/capacity.h"
 #include "policy/endpoint.h"
 
 #define TARGET_NAME_MAX 128 /* bytes with the end */
@@ -85,6 +86,7 @@ struct target {
     uint32_t fault_count;
     uint64_t inject_seed;
     struct fallback fallback;
+    struct capacity capacity; /* of the policy: the same in all of its targets */
     uint64_t keys_set;        /* bit n: key n of the table (keys.h) was set in the section itself */
     uint64_t keys_defaulted;  /* bit n: key n came from [defaults] */
     uint64_t keys_overridden; /* bit n: key n came from -o */
@@ -111,6 +113,7 @@ struct policy {
     struct policy_index index; /* of targets and patterns, which change no more once it is made */
     bool has_host_patterns;    /* somebody must watch the names that the program resolves */
     bool has_process_scope, has_host_scope;
+    struct capacity capacity; /* of a segment that is made for it */
     uint64_t revision; /* hash of the file's bytes and of the patterns of -t */
 };
 
@@ -206,5 +209,9 @@ const char *target_mode_name(enum target_mode mode);
 void policy_describe(const struct target *target,
                      void (*line)(const char *key, const char *value, const char *origin, void *context),
                      void *context);
+/* The same for the keys of the policy as a whole, which stand in [defaults] alone; policy_describe leaves them out. */
+void policy_describe_common(const struct target *target,
+                            void (*line)(const char *key, const char *value, const char *origin, void *context),
+                            void *context);
 
 #endif

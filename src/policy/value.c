@@ -177,6 +177,24 @@ static bool parse_count(const struct value_rule *rule, const char *text, uint64_
     return true;
 }
 
+/* `2048 events` */
+static bool parse_events(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
+{
+    struct decimal decimal;
+    const char *at = text;
+    if (!read_decimal(&at, &decimal))
+        return complain(why, "expected a number of events such as `2048 events`");
+    if (*at == '\0')
+        return complain(why, "of what are there %.20s? Write `%.20s events`", text, text);
+    at += strspn(at, " \t");
+    if (strcmp(at, "events") != 0 && strcmp(at, "event") != 0)
+        return complain(why, "expected a number of events such as `2048 events`");
+    if (decimal.scale != 1 || decimal.digits < rule->minimum || decimal.digits > rule->maximum)
+        return complain(why, "expected from %" PRIu64 " to %" PRIu64 " events", rule->minimum, rule->maximum);
+    *value = decimal.digits;
+    return true;
+}
+
 static bool parse_percent(const struct value_rule *rule, const char *text, uint64_t *permille, struct complaint why)
 {
     struct decimal decimal;
@@ -317,7 +335,10 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
         return parse_choice(rule, text, value, why);
     case VALUE_FAILURE_KINDS:
         return parse_kinds(rule, text, value, why);
+    case VALUE_EVENTS:
+        return parse_events(rule, text, value, why);
     case VALUE_PATTERNS:
+    case VALUE_CAPACITY:
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
@@ -359,7 +380,11 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
                 add_word(text, size, " ", failure_kind_name(kind));
         }
         break;
+    case VALUE_EVENTS:
+        snprintf(text, size, "%" PRIu64 " event%s", value, value == 1 ? "" : "s");
+        break;
     case VALUE_PATTERNS:
+    case VALUE_CAPACITY:
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:

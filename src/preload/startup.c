@@ -184,8 +184,8 @@ static struct station *station_new(bool private, struct segment_error *error)
     }
     struct station *station = &stations[number];
     const struct policy *policy = guest_policy();
-    if (private ? !segment_private(&station->segment, policy->identity)
-                : !segment_attach(&station->segment, guest.folder, policy->identity, error))
+    if (private ? !segment_private(&station->segment, policy->identity, &policy->capacity)
+                : !segment_attach(&station->segment, guest.folder, policy->identity, &policy->capacity, error))
         return NULL;
     station->guard.segment = &station->segment;
     station->guard.pid = lineage_pid();

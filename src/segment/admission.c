@@ -19,10 +19,9 @@
 
 #define TIDY_NS (10 * NS_PER_S)
 
-static enum admission pass_unguarded(struct segment *segment)
+static enum admission pass_unguarded(struct segment *segment, enum no_room kind)
 {
-    if (segment->map != NULL)
-        atomic_fetch_add_explicit(&segment->map->unguarded, 1, memory_order_relaxed);
+    segment_note_no_room(segment, kind);
     return ADMIT_PASS;
 }
 
@@ -133,7 +132,7 @@ static enum admission pass_without_record(struct guard *guard, const struct atte
     struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
 
     settle_call(guard, attempt->target, attempt->shard, &call, &ending, now_ns);
-    return pass_unguarded(guard->segment);
+    return pass_unguarded(guard->segment, NO_ROOM_CONNECTIONS);
 }
 
 static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
@@ -216,7 +215,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
     if (handling.mode == MODE_OPEN)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
-        return pass_unguarded(segment);
+        return pass_unguarded(segment, NO_ROOM_CIRCUITS);
     tidy(guard, attempt, circuit, now_ns);
 
     enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &ticket);
@@ -243,7 +242,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     if (handling.mode == MODE_OPEN && handling.may_refuse)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL || !calls_read_own(guard->segment, call, guard->holder, &view))
-        return pass_unguarded(guard->segment);
+        return pass_unguarded(guard->segment, circuit == NULL ? NO_ROOM_CIRCUITS : NO_ROOM_CONNECTIONS);
     /* Of threads that send at the same moment one begins the call, and the others' bytes are more of its request. */
     if (!calls_reserve(guard->segment, call, &view))
         return ADMIT_PASS;

@@ -27,8 +27,7 @@
 #define SHARE_HELD (UINT32_C(2) << 30)
 #define SHARE_GIVING (UINT32_C(3) << 30)  /* perhaps counted off already */
 #define SHARE_CIRCUIT ((UINT32_C(1) << 30) - 1)
-_Static_assert(TARGET_CONNECTIONS_MAX <= SEGMENT_CALLS, "a limit can be met");
-_Static_assert(SEGMENT_CIRCUITS < SHARE_CIRCUIT, "a circuit's index fits");
+_Static_assert(CAPACITY_CIRCUITS_MAX < SHARE_CIRCUIT, "a circuit's index fits");
 
 static uint64_t with_count(uint64_t word, uint32_t count)
 {
@@ -57,9 +56,9 @@ static uint32_t count_marks(const struct segment *segment, uint32_t circuit, uin
 
     *unsettled = false;
     for (uint32_t call = 0; call < calls_limit(segment); call++) {
-        const struct call *record = &segment->map->calls[call];
+        const struct call *record = &segment->calls[call];
         uint32_t share = atomic_load_explicit(&record->share, memory_order_acquire);
-        uint32_t owner = atomic_load_explicit(&record->owner, memory_order_acquire);
+        uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_acquire);
 
         if ((share & SHARE_CIRCUIT) != circuit + 1 || owner == 0 || call == except ||
             !liveness_ask(&liveness, segment, owner))
@@ -75,7 +74,7 @@ uint32_t bulkhead_count(const struct segment *segment, uint32_t circuit)
 {
     bool unsettled;
 
-    if (segment->map == NULL || circuit >= SEGMENT_CIRCUITS)
+    if (segment->map == NULL || circuit >= segment->capacity.circuits)
         return 0;
     return count_marks(segment, circuit, CALL_NONE, &unsettled);
 }
@@ -114,11 +113,11 @@ bool bulkhead_take(struct segment *segment, uint32_t circuit, uint32_t call, uin
     bool has_turn = false;
     unsigned int recounts = 0;
 
-    if (entry == NULL || call >= SEGMENT_CALLS)
+    if (entry == NULL || call >= segment->capacity.calls)
         return true;
-    struct call *record = &segment->map->calls[call];
+    struct call *record = &segment->calls[call];
     /* There are no more records. A count beyond them is rubbish. */
-    const uint32_t most = limit < SEGMENT_CALLS ? limit : SEGMENT_CALLS;
+    const uint32_t most = limit < segment->capacity.calls ? limit : segment->capacity.calls;
     atomic_store_explicit(&record->share, SHARE_PENDING | (circuit + 1), memory_order_release);
     for (unsigned int look = 0; look < LOOKS_MAX; look++) {
         /* Acquire: with the count come the marks of those that are in it. */
@@ -140,9 +139,9 @@ bool bulkhead_take(struct segment *segment, uint32_t circuit, uint32_t call, uin
 
 void bulkhead_give(struct segment *segment, uint32_t call, uint32_t limit)
 {
-    if (segment->map == NULL || call >= SEGMENT_CALLS)
+    if (segment->map == NULL || call >= segment->capacity.calls)
         return;
-    struct call *record = &segment->map->calls[call];
+    struct call *record = &segment->calls[call];
     uint32_t share = atomic_load_explicit(&record->share, memory_order_acquire);
     struct circuit_entry *entry = circuits_entry(segment, (share & SHARE_CIRCUIT) - 1);
 

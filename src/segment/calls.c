@@ -20,19 +20,19 @@ uint32_t calls_limit(const struct segment *segment)
     /* seq_cst: see claim_above. */
     uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_seq_cst);
 
-    return high < SEGMENT_CALLS ? high : SEGMENT_CALLS;
+    return high < segment->capacity.calls ? high : segment->capacity.calls;
 }
 
 /* --- claiming --- */
 
 static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
 {
-    struct call *record = &segment->map->calls[call];
-    uint32_t owner = atomic_load_explicit(&record->owner, memory_order_relaxed);
+    struct call *record = &segment->calls[call];
+    uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed);
 
     /* Acquire: the former owner's settling is seen, so that the number goes on from it. */
-    if (owner != 0 || !atomic_compare_exchange_strong_explicit(&record->owner, &owner, holder, memory_order_acquire,
-                                                               memory_order_relaxed))
+    if (owner != 0 || !atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, holder,
+                                                               memory_order_acquire, memory_order_relaxed))
         return false;
     if (atomic_load_explicit(&record->injected, memory_order_relaxed) != 0)
         atomic_store_explicit(&record->injected, 0, memory_order_relaxed);
@@ -58,7 +58,7 @@ static uint32_t claim_among(struct segment *segment, uint32_t holder, uint32_t f
 /* Takes the first place that was never used. */
 static uint32_t claim_above(struct segment *segment, uint32_t holder)
 {
-    for (uint32_t call = calls_limit(segment); call < SEGMENT_CALLS; call++) {
+    for (uint32_t call = calls_limit(segment); call < segment->capacity.calls; call++) {
         bool claimed = claim_at(segment, call, holder);
         uint32_t high = call;
 
@@ -131,7 +131,8 @@ bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
     if (record == NULL || owner == 0 || state_in_flight(atomic_load_explicit(&record->state, memory_order_relaxed)))
         return false;
     /* Release: the next owner sees the settled state. */
-    if (!atomic_compare_exchange_strong_explicit(&record->owner, &owner, 0, memory_order_release, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, 0, memory_order_release,
+                                                 memory_order_relaxed))
         return false;
     atomic_store_explicit(&segment->map->calls_hint, call, memory_order_relaxed);
     return true;
@@ -145,7 +146,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
 
     if (record == NULL)
         return false;
-    view->owner = atomic_load_explicit(&record->owner, memory_order_acquire);
+    view->owner = atomic_load_explicit(&segment->call_owner[call], memory_order_acquire);
     if (view->owner == 0)
         return false;
     /* Acquire: with the state come the fields; seq_cst as in calls_begin. */
@@ -173,7 +174,7 @@ bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, e
 {
     const struct call *record = record_at(segment, call);
 
-    if (record == NULL || atomic_load_explicit(&record->owner, memory_order_relaxed) != owner)
+    if (record == NULL || atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) != owner)
         return false;
     /* Relaxed: nothing else is read by it. */
     uint64_t state = atomic_load_explicit(&record->state, memory_order_relaxed);

@@ -53,9 +53,9 @@ static struct key key_make(const char *target, const char *destination)
 
 struct circuit_entry *circuits_entry(const struct segment *segment, uint32_t index)
 {
-    if (segment->map == NULL || index >= SEGMENT_CIRCUITS)
+    if (segment->map == NULL || index >= segment->capacity.circuits)
         return NULL;
-    return &segment->map->circuits[index];
+    return &segment->circuits[index];
 }
 
 struct circuit *circuits_at(const struct segment *segment, uint32_t index)
@@ -65,9 +65,15 @@ struct circuit *circuits_at(const struct segment *segment, uint32_t index)
     return entry != NULL ? &entry->circuit : NULL;
 }
 
-static uint32_t place_of(const struct key *key, uint32_t step)
+static uint32_t place_of(const struct segment *segment, const struct key *key, uint32_t step)
 {
-    return (uint32_t)((key->hash + step) % SEGMENT_CIRCUITS);
+    return (uint32_t)((key->hash + step) % segment->capacity.circuits);
+}
+
+/* So many places a key has: some of a large table, all of a small one. */
+static uint32_t steps_of(const struct segment *segment)
+{
+    return segment->capacity.circuits < PROBE_LENGTH ? segment->capacity.circuits : PROBE_LENGTH;
 }
 
 static uint64_t hash_at(const struct circuit_entry *entry)
@@ -135,10 +141,10 @@ bool circuits_texts(const struct segment *segment, uint32_t index, struct circui
 
 static uint32_t look_up(const struct segment *segment, const struct key *key)
 {
-    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
-        uint32_t index = place_of(key, step);
+    for (uint32_t step = 0; step < steps_of(segment); step++) {
+        uint32_t index = place_of(segment, key, step);
 
-        if (hash_at(&segment->map->circuits[index]) == key->hash)
+        if (hash_at(&segment->circuits[index]) == key->hash)
             return index;
     }
     return CIRCUIT_INDEX_NONE;
@@ -146,14 +152,14 @@ static uint32_t look_up(const struct segment *segment, const struct key *key)
 
 static uint32_t claim_free(struct segment *segment, const struct key *key)
 {
-    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
-        uint32_t index = place_of(key, step);
+    for (uint32_t step = 0; step < steps_of(segment); step++) {
+        uint32_t index = place_of(segment, key, step);
         uint64_t expected = 0;
 
         /*
          * Acquire on success: nothing of ours is published by the key alone. On failure: the winner may have our key.
          */
-        if (atomic_compare_exchange_strong_explicit(&segment->map->circuits[index].hash, &expected, key->hash,
+        if (atomic_compare_exchange_strong_explicit(&segment->circuits[index].hash, &expected, key->hash,
                                                     memory_order_acq_rel, memory_order_acquire) ||
             expected == key->hash)
             return index;
@@ -195,7 +201,7 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
 /* Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. */
 static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns)
 {
-    struct circuit_entry *entry = &segment->map->circuits[index];
+    struct circuit_entry *entry = &segment->circuits[index];
     uint64_t former = hash_at(entry);
     uint64_t tombstone = (now_ns & ~KEY_BIT) | 1;
     bool is_key = (former & KEY_BIT) != 0;
@@ -221,8 +227,8 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
 
 static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t now_ns)
 {
-    for (uint32_t step = 0; step < PROBE_LENGTH; step++) {
-        if (take_over(segment, place_of(key, step), key, now_ns))
+    for (uint32_t step = 0; step < steps_of(segment); step++) {
+        if (take_over(segment, place_of(segment, key, step), key, now_ns))
             /* Another process may have made a place for the same key meanwhile: the first one counts. */
             return look_up(segment, key);
     }
@@ -260,7 +266,7 @@ uint32_t circuits_find(struct segment *segment, const char *target, const char *
         if (index == CIRCUIT_INDEX_NONE)
             return CIRCUIT_INDEX_NONE;
 
-        struct circuit_entry *entry = &segment->map->circuits[index];
+        struct circuit_entry *entry = &segment->circuits[index];
         if (!mark_used(entry, &key, now_ns))
             continue;
         if (atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
@@ -274,7 +280,7 @@ uint32_t circuits_find(struct segment *segment, const char *target, const char *
 
 uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct circuit_texts *texts)
 {
-    while (*cursor < SEGMENT_CIRCUITS) {
+    while (*cursor < segment->capacity.circuits) {
         uint32_t index = (*cursor)++;
 
         if (circuits_texts(segment, index, texts))

@@ -43,53 +43,78 @@ static void read_boot_id(char id[BOOT_ID_SIZE])
     id[strcspn(id, "\n")] = '\0';
 }
 
-void contents_know(struct contents *contents, const char *identity)
+void contents_know(struct contents *contents, const char *identity, const struct capacity *capacity)
 {
     struct text text;
     memset(contents->identity, 0, sizeof contents->identity);
     text_start(&text, contents->identity, sizeof contents->identity);
     text_add(&text, identity);
     read_boot_id(contents->boot_id);
+    contents->capacity = capacity ? *capacity : CAPACITY_BUILT_IN;
 }
 
-void contents_fill(struct segment_layout *map, const struct contents *contents)
+void contents_fill(struct segment_header *map, const struct contents *contents)
 {
-    map->version = SEGMENT_VERSION;
-    map->size = sizeof *map;
-    memcpy(map->boot_id, contents->boot_id, sizeof map->boot_id);
-    map->created_ns = clock_wall_ns();
+    struct segment_stamp *stamp = &map->stamp;
+    stamp->version = SEGMENT_VERSION;
+    stamp->capacity = contents->capacity;
+    stamp->size = layout_measure(&contents->capacity).size;
+    memcpy(stamp->boot_id, contents->boot_id, sizeof stamp->boot_id);
+    stamp->created_ns = clock_wall_ns();
     memcpy(map->identity, contents->identity, sizeof map->identity);
-    map->magic = SEGMENT_MAGIC;
+    stamp->magic = SEGMENT_MAGIC;
 }
 
-const char *contents_fault(const struct segment_layout *map, const struct contents *contents)
+/* What is wrong with the stamp of a file of that size; NULL: nothing. */
+static const char *stamp_fault(const struct segment_stamp *stamp, off_t size, const struct contents *contents)
 {
-    if (map->magic != SEGMENT_MAGIC)
+    if (stamp->magic != SEGMENT_MAGIC)
         return "it is no segment";
-    if (map->version != SEGMENT_VERSION || map->size != sizeof *map)
+    if (stamp->version != SEGMENT_VERSION)
         return "it is of another version";
+    if (!capacity_is_sane(&stamp->capacity) || stamp->size != layout_measure(&stamp->capacity).size)
+        return "its capacities are damaged";
+    if ((uint64_t)size < stamp->size)
+        return "it had a wrong size";
     /* Where one of both could not be known, nothing is proved. */
-    if (contents->boot_id[0] && map->boot_id[0] && strncmp(map->boot_id, contents->boot_id, sizeof map->boot_id) != 0)
+    if (contents->boot_id[0] && stamp->boot_id[0] &&
+        strncmp(stamp->boot_id, contents->boot_id, sizeof stamp->boot_id) != 0)
         return "it is from before the last boot, so its times are void";
-    if (contents->identity[0] && strncmp(map->identity, contents->identity, sizeof map->identity) != 0)
-        return "it belongs to another policy";
     return NULL;
 }
 
-struct segment_layout *file_map(int fd, bool writable)
+bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
+              const char **fault)
 {
+    struct segment_stamp stamp;
+    ssize_t length;
+    do
+        length = pread(fd, &stamp, sizeof stamp, 0);
+    while (length < 0 && errno == EINTR);
+    *fault = NULL;
+    if (length < 0)
+        return false;
+    *fault = length < (ssize_t)sizeof stamp ? "it had a wrong size" : stamp_fault(&stamp, size, contents);
+    if (*fault)
+        return false;
     int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    void *map = mmap(NULL, sizeof(struct segment_layout), protection, MAP_SHARED, fd, 0);
-    return map == MAP_FAILED ? NULL : map;
+    void *map = mmap(NULL, (size_t)stamp.size, protection, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return false;
+    layout_point(segment, map, &stamp.capacity);
+    if (contents->identity[0] && strncmp(segment->map->identity, contents->identity, SEGMENT_IDENTITY_MAX) != 0) {
+        *fault = "it belongs to another policy";
+        segment_detach(segment);
+    }
+    return *fault == NULL;
 }
 
 /*
  * All of the file gets its blocks now: a full disk is an error here, and would be SIGBUS in the middle of somebody's
  * connect later. Returns 0 or an errno.
  */
-static int allocate(int fd)
+static int allocate(int fd, off_t size)
 {
-    const off_t size = (off_t)sizeof(struct segment_layout);
     struct rlimit limit;
     /* Beyond this limit the kernel does not only refuse: it kills by SIGXFSZ. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)size)
@@ -114,14 +139,16 @@ static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct c
     if (fd < 0)
         return errno;
     /* The umask may have taken something from the mode. */
-    int code = fchmod(fd, 0600) != 0 ? errno : allocate(fd);
-    struct segment_layout *map = code == 0 ? file_map(fd, true) : NULL;
-    if (code == 0 && !map)
-        code = errno;
+    int code = fchmod(fd, 0600) != 0 ? errno : allocate(fd, (off_t)layout_measure(&contents->capacity).size);
+    void *header = MAP_FAILED;
+    if (code == 0) {
+        header = mmap(NULL, sizeof(struct segment_header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        code = header == MAP_FAILED ? errno : 0;
+    }
     close(fd);
-    if (map) {
-        contents_fill(map, contents);
-        munmap(map, sizeof *map);
+    if (code == 0) {
+        contents_fill(header, contents);
+        munmap(header, sizeof(struct segment_header));
     } else {
         unlinkat(folder, name, 0);
     }

@@ -18,19 +18,22 @@
 struct contents {
     char identity[SEGMENT_IDENTITY_MAX]; /* cut to fit; the hash in the file's name covers all of it */
     char boot_id[BOOT_ID_SIZE];          /* "" without /proc */
+    struct capacity capacity;            /* of a file that is made */
 };
 
-/* Three system calls. */
-void contents_know(struct contents *contents, const char *identity);
+/* Three system calls. `capacity`: NULL for the built-in one. */
+void contents_know(struct contents *contents, const char *identity, const struct capacity *capacity);
 
 /* Writes the header of an empty segment: the rest of it is zero. */
-void contents_fill(struct segment_layout *map, const struct contents *contents);
+void contents_fill(struct segment_header *map, const struct contents *contents);
 
-/* What is wrong with a segment, for messages; NULL: nothing. With the identity "" any policy's will do. */
-const char *contents_fault(const struct segment_layout *map, const struct contents *contents);
-
-/* Maps a file of the right size. NULL: errno. */
-struct segment_layout *file_map(int fd, bool writable);
+/*
+ * Maps the base of a file of `size` bytes if its header is good, whatever its capacities. False: `*fault` says what is
+ * wrong with it, for messages, or is NULL and errno tells why it can't be read or mapped. With the identity "" any
+ * policy's will do.
+ */
+bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
+              const char **fault);
 
 /*
  * Puts a fresh file under the name if none is there, or, with `bad`, in the place of that very file. True also when

@@ -75,6 +75,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 struct quiet_place {
     struct circuit_entry *entry;
     struct call *record;
+    _Atomic uint32_t *owner; /* of the record */
     uint32_t holder, circuit, call;
 };
 bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place);

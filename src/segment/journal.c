@@ -101,10 +101,9 @@ bool event_slot_read(const struct event_slot *slot, struct event *event, uint64_
 
 void journal_append(struct segment *segment, const struct event *event)
 {
-    struct segment_layout *map = segment->map;
     /* Relaxed: the number only has to be ours alone; the slot's own stamp publishes what stands in it. */
-    uint64_t number = atomic_fetch_add_explicit(&map->events_head, 1, memory_order_relaxed);
-    event_slot_write(&map->events[number % SEGMENT_EVENTS], number, event);
+    uint64_t number = atomic_fetch_add_explicit(&segment->map->events_head, 1, memory_order_relaxed);
+    event_slot_write(&segment->events[number % segment->capacity.events], number, event);
 }
 
 uint64_t journal_head(const struct segment *segment)
@@ -115,14 +114,14 @@ uint64_t journal_head(const struct segment *segment)
 uint64_t journal_oldest(const struct segment *segment)
 {
     uint64_t head = journal_head(segment);
-    return head > SEGMENT_EVENTS ? head - SEGMENT_EVENTS : 0;
+    return head > segment->capacity.events ? head - segment->capacity.events : 0;
 }
 
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event)
 {
     uint64_t head = journal_head(segment), found;
-    if (number >= head || head - number > SEGMENT_EVENTS)
+    if (number >= head || head - number > segment->capacity.events)
         return false;
-    return event_slot_read(&segment->map->events[number % SEGMENT_EVENTS], event, &found) &&
+    return event_slot_read(&segment->events[number % segment->capacity.events], event, &found) &&
            (uint32_t)found == (uint32_t)number;
 }

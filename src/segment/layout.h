@@ -12,17 +12,17 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "policy/capacity.h"
 #include "segment/event.h"
+#include "segment/segment.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
-#define SEGMENT_VERSION 1u
-#define SEGMENT_CIRCUITS 256u
-#define SEGMENT_CALLS 8192u
-#define SEGMENT_PROCESSES 1024u
-#define SEGMENT_EVENTS 2048u
+#define SEGMENT_VERSION 2u
 #define SEGMENT_IDENTITY_MAX 4096u
+#define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
-#define REHEARSALS 4u /* runs whose attempts are numbered at a time */
+#define REHEARSALS 4u      /* runs whose attempts are numbered at a time */
+#define CALL_GROUP 64u     /* records that have one due word together */
 
 /* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
 struct event_slot {
@@ -51,9 +51,9 @@ struct circuit_entry {
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
 };
 
-/* One guarded connection and the call that is in flight on it. */
+/* One guarded connection and the call that is in flight on it; whose it is stands apart, in call_owner. */
 struct call {
-    _Atomic uint32_t owner;      /* the process's identity (process.h); 0: free */
+    uint32_t reserved;
     _Atomic uint32_t circuit;    /* index of its circuit */
     _Atomic uint64_t state;      /* phase:8 | settled:8 | number of the call on this connection:32 */
     _Atomic uint64_t due_ns;     /* circuits' clock: overdue from then on; UINT64_MAX: never */
@@ -63,7 +63,7 @@ struct call {
     _Atomic uint32_t address;    /* of its ticket, + 1 */
     _Atomic uint32_t injected;   /* its connection was given a fault in rehearsal */
     _Atomic uint32_t share;      /* of its circuit's max_connections (bulkhead.c); 0: none */
-    uint32_t reserved;
+    uint32_t reserved2;
 };
 _Static_assert(sizeof(struct call) == 64, "one line each");
 
@@ -80,30 +80,58 @@ struct process_slot {
     _Atomic uint64_t revision;    /* of the policy that it runs */
     char program[PROGRAM_NAME_MAX];
     _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
-    uint8_t reserved[44];
+    uint32_t reserved;
+    _Atomic uint64_t spare[5];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
 
-struct segment_layout {
+/* What never changes once the file has its name: read once, checked, and never looked at again. */
+struct segment_stamp {
     uint64_t magic;
     uint32_t version;
     uint32_t reserved;
-    uint64_t size; /* of the whole file */
+    uint64_t size; /* of the base: the header and all tables. The file may be longer: edited policies lie behind it */
     char boot_id[BOOT_ID_SIZE];
-    uint64_t created_ns;                     /* wall clock */
-    _Alignas(64) _Atomic uint64_t unguarded; /* calls that passed because a table was full */
-    _Atomic uint32_t calls_high;             /* no record at or above was ever used */
-    _Atomic uint32_t calls_hint;             /* where a free one is likely */
-    _Atomic uint32_t processes_high;
-    _Atomic uint32_t reloads;     /* how many edited policies were handed over (handover.c) */
-    _Atomic uint64_t reloaded_ns; /* real clock: the last time */
-    _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
-    _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
-    _Alignas(64) struct process_slot processes[SEGMENT_PROCESSES];
-    _Alignas(64) struct call calls[SEGMENT_CALLS];
-    _Alignas(64) struct event_slot events[SEGMENT_EVENTS];
-    _Alignas(64) struct circuit_entry circuits[SEGMENT_CIRCUITS];
+    uint64_t created_ns; /* wall clock */
+    struct capacity capacity;
+    uint64_t reserved2[5];
 };
+_Static_assert(sizeof(struct segment_stamp) == 128, "two lines");
+
+/*
+ * The beginning of the file. Behind it lie the tables, each on a line of its own, at offsets that follow from the
+ * capacities: processes, owners of calls, due words of calls' groups, calls, events, circuits (layout_measure). They
+ * are reached through the pointers of struct segment alone.
+ */
+struct segment_header {
+    struct segment_stamp stamp;
+    _Alignas(64) _Atomic uint64_t no_room[NO_ROOM_KINDS]; /* calls that passed because there was no room */
+    _Atomic uint32_t calls_high;                          /* no record at or above was ever used */
+    _Atomic uint32_t calls_hint;                          /* where a free one is likely */
+    _Atomic uint32_t processes_high;
+    uint32_t reserved;
+    uint64_t reserved2[2];
+    _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
+    _Alignas(64) _Atomic uint64_t calls_due;   /* a lower bound of all calls' due times; not in use yet */
+    _Atomic uint64_t calls_spare[7];
+    _Alignas(64) _Atomic uint32_t reloads; /* how many edited policies were handed over (handover.c) */
+    uint32_t reserved3;
+    _Atomic uint64_t reloaded_ns; /* real clock: the last time */
+    _Atomic uint64_t handover_spare[6];
+    _Alignas(64) _Atomic uint64_t spare[16];
+    _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
+};
+
+/* Where the tables begin, and the size of the base. */
+struct segment_places {
+    size_t processes, call_owner, call_group, calls, events, circuits, size;
+};
+
+/* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */
+struct segment_places layout_measure(const struct capacity *capacity);
+
+/* Points the segment at a mapped base of these capacities. */
+void layout_point(struct segment *segment, void *base, const struct capacity *capacity);
 
 /* The offsets are the file's format: a change of any needs another SEGMENT_VERSION. The same in 32 and 64 bit. */
 #define LAYOUT_PIN(type, member, offset) _Static_assert(offsetof(struct type, member) == (offset), "pinned: " #member)
@@ -126,6 +154,8 @@ LAYOUT_PIN(circuit_entry, rehearsals, 14016);
 LAYOUT_PIN(circuit_entry, connections, 14048);
 LAYOUT_PIN(circuit_entry, recounted_ns, 14056);
 _Static_assert(sizeof(struct circuit_entry) == 14080, "pinned");
+LAYOUT_PIN(call, circuit, 4);
+LAYOUT_PIN(call, state, 8);
 LAYOUT_PIN(call, injected, 52);
 LAYOUT_PIN(call, share, 56);
 LAYOUT_PIN(process_slot, claim, 0);
@@ -136,24 +166,23 @@ LAYOUT_PIN(process_slot, attached_ns, 32);
 LAYOUT_PIN(process_slot, revision, 40);
 LAYOUT_PIN(process_slot, program, 48);
 LAYOUT_PIN(process_slot, keeps_policy, 80);
-LAYOUT_PIN(segment_layout, magic, 0);
-LAYOUT_PIN(segment_layout, version, 8);
-LAYOUT_PIN(segment_layout, size, 16);
-LAYOUT_PIN(segment_layout, boot_id, 24);
-LAYOUT_PIN(segment_layout, created_ns, 64);
-LAYOUT_PIN(segment_layout, unguarded, 128);
-LAYOUT_PIN(segment_layout, calls_high, 136);
-LAYOUT_PIN(segment_layout, calls_hint, 140);
-LAYOUT_PIN(segment_layout, processes_high, 144);
-LAYOUT_PIN(segment_layout, reloads, 148);
-LAYOUT_PIN(segment_layout, reloaded_ns, 152);
-LAYOUT_PIN(segment_layout, events_head, 192);
-LAYOUT_PIN(segment_layout, identity, 256);
-LAYOUT_PIN(segment_layout, processes, 4352);
-LAYOUT_PIN(segment_layout, calls, 135424);
-LAYOUT_PIN(segment_layout, events, 659712);
-LAYOUT_PIN(segment_layout, circuits, 1708288);
-_Static_assert(sizeof(struct segment_layout) == 5312768, "pinned");
+LAYOUT_PIN(segment_stamp, version, 8);
+LAYOUT_PIN(segment_stamp, size, 16);
+LAYOUT_PIN(segment_stamp, boot_id, 24);
+LAYOUT_PIN(segment_stamp, created_ns, 64);
+LAYOUT_PIN(segment_stamp, capacity, 72);
+LAYOUT_PIN(segment_header, stamp, 0);
+LAYOUT_PIN(segment_header, no_room, 128);
+LAYOUT_PIN(segment_header, calls_high, 152);
+LAYOUT_PIN(segment_header, calls_hint, 156);
+LAYOUT_PIN(segment_header, processes_high, 160);
+LAYOUT_PIN(segment_header, events_head, 192);
+LAYOUT_PIN(segment_header, calls_due, 256);
+LAYOUT_PIN(segment_header, reloads, 320);
+LAYOUT_PIN(segment_header, reloaded_ns, 328);
+LAYOUT_PIN(segment_header, spare, 384);
+LAYOUT_PIN(segment_header, identity, 512);
+_Static_assert(sizeof(struct segment_header) == 4608, "pinned");
 #undef LAYOUT_PIN
 
 #endif

@@ -51,7 +51,7 @@ static uint32_t holder_of(uint32_t index, uint64_t claim)
 static struct process_slot *slot_of(const struct segment *segment, uint32_t holder)
 {
     uint32_t index = (holder >> EPOCH_BITS) - 1;
-    return index < SEGMENT_PROCESSES ? &segment->map->processes[index] : NULL;
+    return index < segment->capacity.processes ? &segment->processes[index] : NULL;
 }
 
 static uint64_t load_claim(const struct process_slot *slot)
@@ -92,7 +92,7 @@ static struct process_life life_of(const struct process_slot *slot, uint64_t cla
 static uint32_t processes_high(const struct segment *segment)
 {
     uint32_t high = atomic_load_explicit(&segment->map->processes_high, memory_order_acquire);
-    return high < SEGMENT_PROCESSES ? high : SEGMENT_PROCESSES;
+    return high < segment->capacity.processes ? high : segment->capacity.processes;
 }
 
 static void raise_high(struct segment *segment, uint32_t index)
@@ -114,7 +114,7 @@ struct newcomer {
 /* Takes the place if `claim` still stands there. Returns the identity; 0: another process was faster. */
 static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t claim, const struct newcomer *newcomer)
 {
-    struct process_slot *slot = &segment->map->processes[index];
+    struct process_slot *slot = &segment->processes[index];
     uint64_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
     uint64_t space = atomic_load_explicit(&slot->space, memory_order_relaxed);
     uint64_t image = atomic_load_explicit(&slot->image, memory_order_relaxed);
@@ -147,11 +147,11 @@ static bool is_left_by_exec(const struct process_life *owner, const struct proce
 /* Looks through the used places, without a system call: the one that an exec left is better than any free one. */
 static uint32_t take_own_or_free(struct segment *segment, const struct newcomer *newcomer)
 {
-    uint32_t high = processes_high(segment), free_index = SEGMENT_PROCESSES;
+    uint32_t high = processes_high(segment), free_index = segment->capacity.processes;
     for (uint32_t index = 0; index < high; index++) {
-        struct process_slot *slot = &segment->map->processes[index];
+        struct process_slot *slot = &segment->processes[index];
         uint64_t claim = load_claim(slot);
-        if (claim_pid(claim) == 0 && free_index == SEGMENT_PROCESSES)
+        if (claim_pid(claim) == 0 && free_index == segment->capacity.processes)
             free_index = index;
         if (claim_pid(claim) != newcomer->life.pid)
             continue;
@@ -161,7 +161,7 @@ static uint32_t take_own_or_free(struct segment *segment, const struct newcomer 
             return holder;
     }
     for (uint32_t index = free_index; index < high; index++) {
-        uint64_t claim = load_claim(&segment->map->processes[index]);
+        uint64_t claim = load_claim(&segment->processes[index]);
         uint32_t holder = claim_pid(claim) == 0 ? take_place(segment, index, claim, newcomer) : 0;
         if (holder != 0)
             return holder;
@@ -176,7 +176,7 @@ static uint32_t take_from_dead(struct segment *segment, uint32_t high, uint32_t 
     uint32_t first = newcomer->life.pid * UINT32_C(0x9e3779b1) % high;
     for (uint32_t step = 0; step < high && step < most; step++) {
         uint32_t index = (first + step) % high;
-        struct process_slot *slot = &segment->map->processes[index];
+        struct process_slot *slot = &segment->processes[index];
         uint64_t claim = load_claim(slot);
         struct process_life owner = life_of(slot, claim);
         if (claim_pid(claim) != 0 && process_life_goes_on(&owner))
@@ -190,8 +190,8 @@ static uint32_t take_from_dead(struct segment *segment, uint32_t high, uint32_t 
 
 static uint32_t take_unused(struct segment *segment, const struct newcomer *newcomer)
 {
-    for (uint32_t index = processes_high(segment); index < SEGMENT_PROCESSES; index++) {
-        uint64_t claim = load_claim(&segment->map->processes[index]);
+    for (uint32_t index = processes_high(segment); index < segment->capacity.processes; index++) {
+        uint64_t claim = load_claim(&segment->processes[index]);
         uint32_t holder = claim_pid(claim) == 0 ? take_place(segment, index, claim, newcomer) : 0;
         if (holder != 0)
             return holder;
@@ -208,10 +208,10 @@ static uint32_t take_unused(struct segment *segment, const struct newcomer *newc
  */
 static uint32_t take_from_foreign(struct segment *segment, const struct newcomer *newcomer)
 {
-    uint32_t oldest = SEGMENT_PROCESSES;
+    uint32_t oldest = segment->capacity.processes;
     uint64_t oldest_claim = 0, oldest_ns = UINT64_MAX;
-    for (uint32_t index = 0; index < SEGMENT_PROCESSES; index++) {
-        struct process_slot *slot = &segment->map->processes[index];
+    for (uint32_t index = 0; index < segment->capacity.processes; index++) {
+        struct process_slot *slot = &segment->processes[index];
         uint64_t claim = load_claim(slot);
         uint64_t attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_relaxed);
         if (process_life_can_ask(tagged_load(&slot->space, claim)) || (oldest_claim != 0 && attached_ns >= oldest_ns))
@@ -220,7 +220,7 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
         oldest_claim = claim;
         oldest_ns = attached_ns;
     }
-    return oldest < SEGMENT_PROCESSES ? take_place(segment, oldest, oldest_claim, newcomer) : 0;
+    return oldest < segment->capacity.processes ? take_place(segment, oldest, oldest_claim, newcomer) : 0;
 }
 
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
@@ -234,7 +234,7 @@ uint32_t process_join(struct segment *segment, const char *program, uint64_t rev
         if (holder == 0)
             holder = take_unused(segment, &newcomer);
         if (holder == 0)
-            holder = take_from_dead(segment, SEGMENT_PROCESSES, SEGMENT_PROCESSES, &newcomer);
+            holder = take_from_dead(segment, segment->capacity.processes, segment->capacity.processes, &newcomer);
         if (holder == 0)
             holder = take_from_foreign(segment, &newcomer);
         if (holder != 0)
@@ -294,7 +294,7 @@ bool process_next(const struct segment *segment, uint32_t *cursor, struct proces
 {
     uint32_t high = processes_high(segment);
     while (*cursor < high) {
-        uint32_t index = (*cursor)++, holder = holder_of(index, load_claim(&segment->map->processes[index]));
+        uint32_t index = (*cursor)++, holder = holder_of(index, load_claim(&segment->processes[index]));
         if (process_alive(segment, holder) && process_describe(segment, holder, view))
             return true;
     }

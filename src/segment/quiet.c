@@ -19,6 +19,7 @@ bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t cal
     *place = (struct quiet_place){
         .entry = circuits_entry(guard->segment, circuit),
         .record = record_at(guard->segment, call),
+        .owner = call < guard->segment->capacity.calls ? &guard->segment->call_owner[call] : NULL,
         .holder = guard->holder,
         .circuit = circuit,
         .call = call,
@@ -39,7 +40,7 @@ static inline bool is_quiet(const struct quiet_place *place, uint64_t *generatio
     const struct call *record = place->record;
 
     if (!circuit_is_quiet(&place->entry->circuit, generation) ||
-        atomic_load_explicit(&record->owner, memory_order_acquire) != place->holder)
+        atomic_load_explicit(place->owner, memory_order_acquire) != place->holder)
         return false;
     /* Acquire: with the state come the fields. */
     *state = atomic_load_explicit(&record->state, memory_order_acquire);

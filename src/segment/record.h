@@ -51,9 +51,9 @@ static inline bool state_in_flight(uint64_t state)
 
 static inline struct call *record_at(const struct segment *segment, uint32_t call)
 {
-    if (segment->map == NULL || call >= SEGMENT_CALLS)
+    if (segment->map == NULL || call >= segment->capacity.calls)
         return NULL;
-    return &segment->map->calls[call];
+    return &segment->calls[call];
 }
 
 static inline int record_address(const struct call *record)

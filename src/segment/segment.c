@@ -31,7 +31,7 @@
  */
 static uint64_t hash_identity(const char *identity)
 {
-    const uint64_t layout[] = {SEGMENT_VERSION, sizeof(struct segment_layout)};
+    const uint64_t layout[] = {SEGMENT_VERSION, sizeof(struct segment_header)};
     uint64_t hash = hash_bytes(HASH_BEGIN, identity, strlen(identity));
     return hash_bytes(hash, layout, sizeof layout);
 }
@@ -72,9 +72,8 @@ bool segment_path(const char *folder, const char *identity, char *path, size_t s
 enum found { FOUND_GOOD, FOUND_MISSING, FOUND_BAD, FOUND_CHANGED, FOUND_REFUSED };
 
 struct look {
-    struct segment_layout *map; /* FOUND_GOOD */
-    struct stat status;         /* FOUND_GOOD, FOUND_BAD */
-    const char *fault;          /* FOUND_BAD */
+    struct stat status; /* FOUND_GOOD, FOUND_BAD */
+    const char *fault;  /* FOUND_BAD */
 };
 
 static enum found refuse(const char *path, const char *what, int code, struct segment_error *error)
@@ -96,9 +95,11 @@ static enum found look_why_closed(int folder, const char *name, const char *path
     return refuse(path, "the segment can't be opened", code, error);
 }
 
-static enum found look_inside(int fd, const struct contents *contents, const char *path, struct look *look,
+/* FOUND_GOOD: the segment is mapped. */
+static enum found look_inside(int fd, const struct contents *contents, struct segment *segment, struct look *look,
                               struct segment_error *error)
 {
+    const char *path = segment->path;
     if (fstat(fd, &look->status) != 0)
         return refuse(path, "the segment can't be examined", errno, error);
     if (!S_ISREG(look->status.st_mode))
@@ -109,32 +110,28 @@ static enum found look_inside(int fd, const struct contents *contents, const cha
         return refuse(path, "others may write to the segment; run chmod 600 on it, or remove it", 0, error);
     if (look->status.st_nlink == 0)
         return FOUND_CHANGED;
-    if (look->status.st_nlink > 1 || look->status.st_size != (off_t)sizeof(struct segment_layout)) {
-        look->fault = look->status.st_nlink > 1 ? "it had a second name" : "it had a wrong size";
+    if (look->status.st_nlink > 1) {
+        look->fault = "it had a second name";
         return FOUND_BAD;
     }
-    look->map = file_map(fd, true);
-    if (!look->map)
-        return refuse(path, "the segment can't be mapped", errno, error);
-    look->fault = contents_fault(look->map, contents);
-    return look->fault ? FOUND_BAD : FOUND_GOOD;
+    if (file_map(fd, look->status.st_size, true, contents, segment, &look->fault))
+        return FOUND_GOOD;
+    return look->fault ? FOUND_BAD : refuse(path, "the segment can't be mapped", errno, error);
 }
 
-static enum found look_at(int folder, const char *name, const char *path, const struct contents *contents,
+static enum found look_at(int folder, const char *name, struct segment *segment, const struct contents *contents,
                           struct look *look, struct segment_error *error)
 {
-    *look = (struct look){.map = NULL};
+    *look = (struct look){.fault = NULL};
     int fd = folder_openat(folder, name, O_RDWR, 0);
     if (fd < 0)
-        return look_why_closed(folder, name, path, error);
-    enum found found = look_inside(fd, contents, path, look, error);
+        return look_why_closed(folder, name, segment->path, error);
+    enum found found = look_inside(fd, contents, segment, look, error);
     close(fd);
     /* Somebody may have replaced it since: then the circuits are over there. */
-    if (found == FOUND_GOOD && !file_is_at(folder, name, &look->status))
+    if (found == FOUND_GOOD && !file_is_at(folder, name, &look->status)) {
+        segment_detach(segment);
         found = FOUND_CHANGED;
-    if (found != FOUND_GOOD && look->map) {
-        munmap(look->map, sizeof *look->map);
-        look->map = NULL;
     }
     return found;
 }
@@ -154,9 +151,8 @@ static bool attach(struct segment *segment, int folder, const char *name, const 
     bool locked = false, installed;
     for (unsigned int round = 0; round < ATTACH_ROUNDS; round++) {
         struct look look;
-        switch (look_at(folder, name, segment->path, contents, &look, error)) {
+        switch (look_at(folder, name, segment, contents, &look, error)) {
         case FOUND_GOOD:
-            segment->map = look.map;
             segment->device = (uint64_t)look.status.st_dev;
             segment->inode = (uint64_t)look.status.st_ino;
             return true;
@@ -188,7 +184,8 @@ static bool attach(struct segment *segment, int folder, const char *name, const 
     return segment_fail(error, segment->path, "others replace or delete the segment again and again", 0);
 }
 
-bool segment_attach(struct segment *segment, const char *folder, const char *identity, struct segment_error *error)
+bool segment_attach(struct segment *segment, const char *folder, const char *identity, const struct capacity *capacity,
+                    struct segment_error *error)
 {
     struct contents contents;
     *segment = (struct segment){.map = NULL};
@@ -201,7 +198,7 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
     *slash = '/';
     if (fd < 0)
         return false;
-    contents_know(&contents, identity);
+    contents_know(&contents, identity, capacity);
     bool attached = attach(segment, fd, slash + 1, &contents, error);
     folder_sweep(fd);
     close(fd);
@@ -219,17 +216,10 @@ static bool open_to_look(struct segment *segment, int fd, bool writable, struct 
         return segment_fail(error, path, "no segment: it is no regular file", 0);
     if (status.st_uid != geteuid() && (writable || geteuid() != 0))
         return segment_fail(error, path, "the segment belongs to another user", 0);
-    if (status.st_size != (off_t)sizeof(struct segment_layout))
-        return segment_fail(error, path, "no segment of this version: it has a wrong size", 0);
-    segment->map = file_map(fd, writable);
-    if (!segment->map)
-        return segment_fail(error, path, "the segment can't be mapped", errno);
-    contents_know(&contents, "");
-    fault = contents_fault(segment->map, &contents);
-    if (fault) {
-        segment_detach(segment);
-        return segment_fail(error, path, fault, 0);
-    }
+    contents_know(&contents, "", NULL);
+    if (!file_map(fd, status.st_size, writable, &contents, segment, &fault))
+        return fault ? segment_fail(error, path, fault, 0)
+                     : segment_fail(error, path, "the segment can't be mapped", errno);
     segment->device = (uint64_t)status.st_dev;
     segment->inode = (uint64_t)status.st_ino;
     return true;
@@ -254,15 +244,16 @@ bool segment_open(struct segment *segment, const char *path, bool writable, stru
     return opened;
 }
 
-bool segment_private(struct segment *segment, const char *identity)
+bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity)
 {
     struct contents contents;
     *segment = (struct segment){.map = NULL};
-    void *map = mmap(NULL, sizeof *segment->map, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    contents_know(&contents, identity, capacity);
+    const size_t size = layout_measure(&contents.capacity).size;
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return false;
-    contents_know(&contents, identity);
-    segment->map = map;
+    layout_point(segment, map, &contents.capacity);
     contents_fill(segment->map, &contents);
     return true;
 }
@@ -270,7 +261,7 @@ bool segment_private(struct segment *segment, const char *identity)
 void segment_detach(struct segment *segment)
 {
     if (segment->map)
-        munmap(segment->map, sizeof *segment->map);
+        munmap(segment->map, segment->size);
     segment->map = NULL;
 }
 
@@ -281,7 +272,7 @@ bool segment_is_current(const struct segment *segment)
         return segment->map != NULL;
     return fstatat(AT_FDCWD, segment->path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            (uint64_t)status.st_ino == segment->inode && (uint64_t)status.st_dev == segment->device &&
-           status.st_size == (off_t)sizeof(struct segment_layout);
+           (uint64_t)status.st_size >= segment->size;
 }
 
 const char *segment_identity(const struct segment *segment)
@@ -290,7 +281,21 @@ const char *segment_identity(const struct segment *segment)
     return memchr(identity, '\0', SEGMENT_IDENTITY_MAX) ? identity : "";
 }
 
+void segment_note_no_room(struct segment *segment, enum no_room kind)
+{
+    if (segment->map)
+        atomic_fetch_add_explicit(&segment->map->no_room[kind], 1, memory_order_relaxed);
+}
+
+uint64_t segment_no_room(const struct segment *segment, enum no_room kind)
+{
+    return segment->map ? atomic_load_explicit(&segment->map->no_room[kind], memory_order_relaxed) : 0;
+}
+
 uint64_t segment_unguarded(const struct segment *segment)
 {
-    return atomic_load_explicit(&segment->map->unguarded, memory_order_relaxed);
+    uint64_t sum = 0;
+    for (unsigned int kind = 0; kind < NO_ROOM_KINDS; kind++)
+        sum += segment_no_room(segment, (enum no_room)kind);
+    return sum;
 }

@@ -14,12 +14,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct segment_layout;
+#include "policy/capacity.h"
+
+struct segment_header;
+struct process_slot;
+struct call;
+struct event_slot;
+struct circuit_entry;
 
 struct segment {
     char path[PATH_MAX];        /* "" for a private one (scope = process) */
     uint64_t device, inode;     /* of the file when it was mapped; 0 for a private one */
-    struct segment_layout *map; /* NULL: not attached. Last, beside what its owner keeps behind it */
+    size_t size;                /* of the base, which is mapped */
+    /*
+     * What the file said when it was mapped. Nothing of this is read from shared memory again: whatever is written
+     * there moves no pointer.
+     */
+    struct capacity capacity;
+    struct process_slot *processes;
+    struct event_slot *events;
+    _Atomic uint64_t *call_group; /* due words, one for CALL_GROUP records */
+    struct circuit_entry *circuits;
+    _Atomic uint32_t *call_owner; /* the identity of the process that has the record (process.h); 0: free */
+    struct call *calls;
+    struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */
 };
 
 struct segment_error {
@@ -38,12 +56,14 @@ bool state_folder(const char *(*environment)(const char *name), char *folder, si
 bool segment_path(const char *folder, const char *identity, char *path, size_t size);
 
 /*
- * Maps the policy's segment, made if it is missing (0600, with its folder and that one's parent, 0700). False:
+ * Maps the policy's segment, made if it is missing (0600, with its folder and that one's parent, 0700), then with that
+ * capacity; one that is there keeps its own. NULL: the built-in one. False:
  * `error` says why and what to do. True with a text in `error`: a bad file was replaced, to be said once; else the
  * text is "". A file that somebody cuts short while it is mapped kills by SIGBUS, as any mapped file does; only its
  * owner can.
  */
-bool segment_attach(struct segment *segment, const char *folder, const char *identity, struct segment_error *error);
+bool segment_attach(struct segment *segment, const char *folder, const char *identity, const struct capacity *capacity,
+                    struct segment_error *error);
 
 /*
  * Maps an existing segment for an observer: never makes or replaces one. Other users' segments: for root only, and
@@ -52,7 +72,7 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
 
 /* A segment in this process's own memory, for scope = process. Shared with nobody; a fork's child gets a copy. */
-bool segment_private(struct segment *segment, const char *identity);
+bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity);
 
 /* Unmaps. Never in a host process: other threads may be inside. */
 void segment_detach(struct segment *segment);
@@ -66,7 +86,11 @@ bool segment_is_current(const struct segment *segment);
  */
 bool segment_list(const char *folder, bool (*visit)(const char *path, void *context), void *context);
 
-/* Calls that passed unguarded because a table was full. */
+/* What there was no room for, so that a call passed unguarded. */
+enum no_room { NO_ROOM_CIRCUITS, NO_ROOM_CONNECTIONS, NO_ROOM_PROCESSES, NO_ROOM_KINDS };
+void segment_note_no_room(struct segment *segment, enum no_room kind);
+/* How many calls that were; and all of them together. */
+uint64_t segment_no_room(const struct segment *segment, enum no_room kind);
 uint64_t segment_unguarded(const struct segment *segment);
 
 const char *segment_identity(const struct segment *segment); /* safe to print: always ends within its size */

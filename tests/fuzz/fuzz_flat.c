@@ -26,7 +26,7 @@ static void make_good_piece(void)
     static const char *const patterns[] = {"*.example.com:443",     "10.0.0.0/8:8000-8099", "[2001:db8::/32]:*",
                                            "payments.internal:443", "unix:/run/*/s",        NULL};
     static const char *const options[] = {"http_failures=429 500-599", "inject=hang at 10%, http-503 at 20%",
-                                          "fallback=spare.internal:8443", "window=100 calls", NULL};
+                                          "fallback=spare.internal:8443", "window=100 calls", "capacity=7 circuits", NULL};
     struct policy_problems problems;
     struct policy *policy = policy_from_patterns(patterns, options, &problems);
 
@@ -60,6 +60,9 @@ static void use(const struct policy *policy)
     policy_wants_name(policy, name);
     for (size_t i = 0; i < policy->target_count; i++)
         policy_describe(&policy->targets[i], ignore_line, &sum);
+    for (size_t i = 0; i < policy->target_count; i++)
+        policy_describe_common(&policy->targets[i], ignore_line, &sum);
+    assert(capacity_is_sane(&policy->capacity));
     assert(strcmp(policy->identity, identity) == 0);
 }
 

@@ -46,6 +46,8 @@ static char *written_back(const struct target *target)
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
+    fprintf(stream, "[defaults]\n");
+    policy_describe_common(target, print_key, stream);
     fprintf(stream, "[x]\n");
     policy_describe(target, print_key, stream);
     fclose(stream);
@@ -71,6 +73,7 @@ static void expect_the_same_again(const struct target *target)
     assert(again->rules.abandon_after_ns == target->rules.abandon_after_ns);
     assert(again->connect_timeout_ns == target->connect_timeout_ns && again->on_open == target->on_open);
     assert(again->response_timeout_ns == target->response_timeout_ns);
+    assert(memcmp(&policy->capacity, &target->capacity, sizeof policy->capacity) == 0);
     free(text);
     policy_free(policy);
     policy_problems_free(&problems);

@@ -266,8 +266,8 @@ static unsigned int run(struct guard_bench *bench, unsigned int kill_every_us, b
 static void settle_accounts(struct guard_bench *bench, unsigned int most_missing)
 {
     overdue_sweep(&bench->guard, &bench->target, 0, bench->now_ns);
-    for (unsigned int call = 0; call < SEGMENT_CALLS; call++)
-        assert_int_equal(atomic_load(&bench->segment.map->calls[call].owner), 0);
+    for (unsigned int call = 0; call < CAPACITY_CALLS; call++)
+        assert_int_equal(atomic_load(&bench->segment.call_owner[call]), 0);
     print_message("%llu passed (%llu quietly), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
                   (unsigned long long)arena->passes, (unsigned long long)arena->quiet,
                   (unsigned long long)arena->probes, (unsigned long long)arena->refusals,

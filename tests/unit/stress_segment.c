@@ -98,7 +98,7 @@ static void readers_never_see_a_mixed_event(void **state)
     atomic_store(&press.read, 0);
     read_all(&press);
     assert_int_equal(atomic_load(&press.mixed), 0);
-    assert_true(atomic_load(&press.read) >= SEGMENT_EVENTS - WRITERS);
+    assert_true(atomic_load(&press.read) >= CAPACITY_EVENTS - WRITERS);
 }
 
 static void write_for_ever(void *context)
@@ -137,7 +137,7 @@ static void writers_killed_at_any_instruction_leave_gaps_at_most(void **state)
 
 struct guests {
     struct segment *segment;
-    _Atomic uint32_t owners[SEGMENT_PROCESSES];
+    _Atomic uint32_t owners[CAPACITY_PROCESSES];
     _Atomic uint32_t twice, refused;
 };
 
@@ -232,7 +232,7 @@ static void processes_killed_while_they_join_leave_places_that_are_taken_again(v
     uint32_t cursor = 0;
     assert_false(process_next(&place->segment, &cursor, &view));
     /* Three hundred were killed; their places were not just passed over. */
-    for (unsigned int count = 0; count < SEGMENT_PROCESSES; count++)
+    for (unsigned int count = 0; count < CAPACITY_PROCESSES; count++)
         assert_int_not_equal(process_join(&place->segment, "one", 1), 0);
     assert_int_equal(process_join(&place->segment, "one", 1), 0);
     munmap(guests, sizeof *guests);
@@ -248,9 +248,9 @@ static void start_for_ever(void *context)
         CHECK(state_attach(place) || strstr(place->error.text, "again and again"));
         if (!place->segment.map)
             continue;
-        CHECK(place->segment.map->magic == SEGMENT_MAGIC);
+        CHECK(place->segment.map->stamp.magic == SEGMENT_MAGIC);
         CHECK(strcmp(segment_identity(&place->segment), STATE_IDENTITY) == 0);
-        atomic_fetch_add(&place->segment.map->unguarded, 1);
+        atomic_fetch_add(&place->segment.map->no_room[0], 1);
         segment_detach(&place->segment);
     }
 }
@@ -268,7 +268,7 @@ static void spoil(struct state *place)
         snprintf(bad, sizeof bad, "%s/bad", place->parent);
         int fd = open(bad, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
-        assert_int_equal(ftruncate(fd, random() % 2 ? 100 : (off_t)sizeof(struct segment_layout)), 0);
+        assert_int_equal(ftruncate(fd, random() % 2 ? 100 : (off_t)layout_measure(&CAPACITY_BUILT_IN).size), 0);
         close(fd);
         assert_int_equal(rename(bad, place->path), 0);
     }

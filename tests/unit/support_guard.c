@@ -65,7 +65,7 @@ int guard_bench_setup(void **state)
         return -1;
     *state = bench;
     snprintf(bench->folder, sizeof bench->folder, "/tmp/sockfuse-test-XXXXXX");
-    if (mkdtemp(bench->folder) == NULL || !segment_attach(&bench->segment, bench->folder, "bench", &error))
+    if (mkdtemp(bench->folder) == NULL || !segment_attach(&bench->segment, bench->folder, "bench", NULL, &error))
         return -1;
     set_target(&bench->target);
     snprintf(bench->guard.program, sizeof bench->guard.program, "bench");

@@ -109,6 +109,7 @@ struct described described(const struct target *target, const char *key)
 {
     struct wanted wanted = {.key = key};
     policy_describe(target, keep_line, &wanted);
+    policy_describe_common(target, keep_line, &wanted);
     return wanted.found;
 }
 

@@ -40,7 +40,7 @@ int state_setup_attached(void **state)
 bool state_attach(struct state *state)
 {
     segment_detach(&state->segment);
-    return segment_attach(&state->segment, state->folder, STATE_IDENTITY, &state->error);
+    return segment_attach(&state->segment, state->folder, STATE_IDENTITY, NULL, &state->error);
 }
 
 /* Removes all below a folder, without following anything. */
@@ -110,7 +110,7 @@ void assert_replaced(struct state *place, const char *why)
     assert_says(&place->error, why);
     struct stat after = status_of(place->path);
     assert_int_not_equal(before.st_ino, after.st_ino);
-    assert_int_equal(after.st_size, sizeof(struct segment_layout));
+    assert_int_equal(after.st_size, place->segment.size);
     assert_int_equal(after.st_mode, S_IFREG | 0600);
     assert_int_equal(after.st_nlink, 1);
     assert_int_equal(place->segment.inode, after.st_ino);
@@ -141,17 +141,17 @@ void change_file(struct state *place, size_t offset, const void *bytes, size_t c
 
 void make_short(struct state *place)
 {
-    assert_int_equal(truncate(place->path, (off_t)sizeof(struct segment_layout) - 1), 0);
+    assert_int_equal(truncate(place->path, (off_t)layout_measure(&CAPACITY_BUILT_IN).size - 1), 0);
 }
 
 void make_foreign(struct state *place)
 {
-    change_file(place, offsetof(struct segment_layout, magic), "#!/bin/sh", 8);
+    change_file(place, offsetof(struct segment_stamp, magic), "#!/bin/sh", 8);
 }
 
 void make_other_boot(struct state *place)
 {
-    change_file(place, offsetof(struct segment_layout, boot_id), "01234567-89ab-cdef-0123-456789abcdef", 37);
+    change_file(place, offsetof(struct segment_stamp, boot_id), "01234567-89ab-cdef-0123-456789abcdef", 37);
 }
 
 void make_linked(struct state *place)

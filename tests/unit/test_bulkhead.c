@@ -224,9 +224,9 @@ static void a_kill_between_any_two_steps_costs_no_place(void **state)
             bench_kill(bench, child);
             /* The child's record is the one that is not ours: as it stands at the kill. */
             for (uint32_t call = 0; call < calls_limit(&bench->segment); call++) {
-                struct call *record = &bench->segment.map->calls[call];
+                struct call *record = &bench->segment.calls[call];
 
-                if (call != own && atomic_load(&record->owner) != 0)
+                if (call != own && atomic_load(&bench->segment.call_owner[call]) != 0)
                     atomic_store(&record->share, marks[i] == 0 ? 0 : marks[i] | (bench->circuit + 1));
             }
             atomic_store(&bench_entry(bench)->connections, 1 + extra);
@@ -251,12 +251,12 @@ static void a_record_that_a_dead_owner_left_brings_no_share_to_the_next(void **s
 
     bench->target.max_connections = 1;
     bench_kill(bench, bench_child(bench, live_connecting));
-    assert_int_not_equal(atomic_load(&bench->segment.map->calls[0].share), 0);
+    assert_int_not_equal(atomic_load(&bench->segment.calls[0].share), 0);
     bench->target.max_connections = 0;
     bench->now_ns += 3600 * NS_PER_S; /* the next one finds the dead one's call, and one of these takes its record */
     for (unsigned int i = 0; i < 8; i++)
         calls[i] = bench_call(bench);
-    assert_int_equal(atomic_load(&bench->segment.map->calls[0].owner), bench->guard.holder);
+    assert_int_equal(atomic_load(&bench->segment.call_owner[0]), bench->guard.holder);
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
     for (unsigned int i = 0; i < 8; i++)
         bench_forget(bench, calls[i]);
@@ -267,7 +267,7 @@ static void a_record_that_a_dead_owner_left_brings_no_share_to_the_next(void **s
 static void a_corrupt_count_is_counted_anew(void **state)
 {
     struct guard_bench *bench = *state;
-    static const uint64_t counts[] = {UINT32_MAX, UINT64_MAX, SEGMENT_CALLS, UINT64_C(1) << 63 | 5000};
+    static const uint64_t counts[] = {UINT32_MAX, UINT64_MAX, CAPACITY_CALLS, UINT64_C(1) << 63 | 5000};
 
     bench->target.max_connections = 2;
     for (unsigned int i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -290,7 +290,7 @@ static void a_corrupt_share_is_nobodys(void **state)
 
     bench->target.max_connections = 2;
     uint32_t call = bench_call(bench);
-    atomic_store(&bench->segment.map->calls[call].share, UINT32_C(2) << 30 | 0x3fffffff);
+    atomic_store(&bench->segment.calls[call].share, UINT32_C(2) << 30 | 0x3fffffff);
     assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 0);
     bulkhead_give(&bench->segment, call, 2);
     bulkhead_give(&bench->segment, CALL_NONE, 2);

@@ -104,7 +104,7 @@ static void end(struct guard_bench *bench)
     kill(stepped->pid, SIGKILL);
     waitpid(stepped->pid, &status, 0);
     for (uint32_t call = 0; call < calls_limit(&bench->segment); call++)
-        atomic_store(&bench->segment.map->calls[call].owner, 0);
+        atomic_store(&bench->segment.call_owner[call], 0);
     atomic_store(&bench_entry(bench)->connections, 0);
     bench_let_recount(bench);
 }
@@ -128,13 +128,13 @@ static unsigned int find_changes(struct guard_bench *bench, unsigned int at[], u
 {
     unsigned int count = 0;
     uint64_t word = atomic_load(&bench_entry(bench)->connections);
-    uint32_t share = atomic_load(&bench->segment.map->calls[stepped->call].share);
+    uint32_t share = atomic_load(&bench->segment.calls[stepped->call].share);
 
     at[count++] = 0;
     for (unsigned int steps = 1; steps < STEPS_MAX && !is_over(); steps++) {
         step();
         uint64_t word_now = atomic_load(&bench_entry(bench)->connections);
-        uint32_t share_now = atomic_load(&bench->segment.map->calls[stepped->call].share);
+        uint32_t share_now = atomic_load(&bench->segment.calls[stepped->call].share);
         if ((word_now != word || share_now != share) && count < most)
             at[count++] = steps;
         word = word_now;

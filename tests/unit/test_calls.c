@@ -18,7 +18,7 @@ static int setup(void **state)
     struct segment *segment = calloc(1, sizeof *segment);
 
     *state = segment;
-    return segment != NULL && segment_private(segment, "calls") ? 0 : -1;
+    return segment != NULL && segment_private(segment, "calls", NULL) ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -166,14 +166,14 @@ static void a_record_goes_back_only_from_its_owner(void **state)
 
 static void each_record_is_claimed_once_and_all_can_be(void **state)
 {
-    static bool seen[SEGMENT_CALLS];
+    static bool seen[CAPACITY_CALLS];
     struct segment *segment = *state;
 
     memset(seen, 0, sizeof seen);
-    for (unsigned int i = 0; i < SEGMENT_CALLS; i++) {
+    for (unsigned int i = 0; i < CAPACITY_CALLS; i++) {
         uint32_t call = calls_claim(segment, HOLDER);
 
-        assert_true(call < SEGMENT_CALLS && !seen[call]);
+        assert_true(call < CAPACITY_CALLS && !seen[call]);
         seen[call] = true;
     }
     assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
@@ -216,7 +216,7 @@ static void the_table_grows_past_a_place_whose_claimer_was_killed(void **state)
     struct segment *segment = *state;
 
     /* Claimed, but calls_high was not raised yet. */
-    atomic_store(&segment->map->calls[0].owner, HOLDER);
+    atomic_store(&segment->call_owner[0], HOLDER);
     assert_int_equal(calls_claim(segment, HOLDER), 1);
     assert_int_equal(calls_limit(segment), 2);
 }
@@ -224,10 +224,11 @@ static void the_table_grows_past_a_place_whose_claimer_was_killed(void **state)
 static void what_is_out_of_range_in_a_record_is_cut(void **state)
 {
     struct segment *segment = *state;
-    struct call *record = &segment->map->calls[0];
+    struct call *record = &segment->calls[0];
     struct call_view view;
 
     memset(record, 0xff, sizeof *record);
+    atomic_store(&segment->call_owner[0], UINT32_MAX);
     assert_true(calls_read(segment, 0, &view));
     assert_int_equal(view.phase, PHASE_ANSWERED);
     assert_int_equal(view.settled, CALL_SETTLED);
@@ -237,9 +238,9 @@ static void what_is_out_of_range_in_a_record_is_cut(void **state)
     assert_int_equal(view.ticket.address, ADDRESS_NONE);
     atomic_store(&segment->map->calls_high, UINT32_MAX);
     atomic_store(&segment->map->calls_hint, UINT32_MAX);
-    assert_int_equal(calls_limit(segment), SEGMENT_CALLS);
+    assert_int_equal(calls_limit(segment), CAPACITY_CALLS);
     assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    assert_false(calls_read(segment, SEGMENT_CALLS, &view));
+    assert_false(calls_read(segment, CAPACITY_CALLS, &view));
     assert_false(calls_read(segment, CALL_NONE, &view));
 }
 
@@ -249,7 +250,7 @@ static void the_number_of_calls_on_a_record_wraps_past_zero(void **state)
     struct call_view view;
     uint32_t call = calls_claim(segment, HOLDER);
 
-    atomic_store(&segment->map->calls[call].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
+    atomic_store(&segment->calls[call].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
     calls_begin(segment, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
     assert_true(calls_read(segment, call, &view));
     assert_true(view.in_flight);
@@ -258,7 +259,7 @@ static void the_number_of_calls_on_a_record_wraps_past_zero(void **state)
 /* --- threads --- */
 
 enum { THREADS = 4, ROUNDS = 20000, MARKS = 64 };
-static _Atomic uint32_t marks[SEGMENT_CALLS];
+static _Atomic uint32_t marks[CAPACITY_CALLS];
 static _Atomic unsigned int collisions;
 
 static void *claim_and_release(void *context)

@@ -20,7 +20,7 @@ static unsigned int fill(struct guard_bench *bench, char refused[DESTINATION_MAX
         snprintf(refused, DESTINATION_MAX, "host-%u:80", i);
         if (bench_find(bench, refused) == CIRCUIT_INDEX_NONE)
             return i;
-        assert_in_range(i, 0, SEGMENT_CIRCUITS);
+        assert_in_range(i, 0, CAPACITY_CIRCUITS);
     }
 }
 
@@ -30,7 +30,7 @@ static void a_full_table_refuses_new_destinations_and_keeps_the_others(void **st
     char refused[DESTINATION_MAX];
     unsigned int count = fill(bench, refused);
 
-    assert_in_range(count, 100, SEGMENT_CIRCUITS);
+    assert_in_range(count, 100, CAPACITY_CIRCUITS);
     assert_int_equal(bench_find(bench, BENCH_DESTINATION), bench->circuit);
     assert_true(bench_stands(bench, "host-0:80"));
     assert_false(bench_stands(bench, refused));
@@ -56,7 +56,7 @@ static void keep_all_but(struct guard_bench *bench, uint32_t index)
 {
     uint32_t own = bench->circuit;
 
-    for (bench->circuit = 0; bench->circuit < SEGMENT_CIRCUITS; bench->circuit++) {
+    for (bench->circuit = 0; bench->circuit < CAPACITY_CIRCUITS; bench->circuit++) {
         assert_int_not_equal(atomic_load(&circuits_entry(&bench->segment, bench->circuit)->hash), 0);
         if (bench->circuit != index)
             bench_fail(bench);
@@ -120,10 +120,10 @@ static void a_connection_keeps_its_circuit_and_a_dead_processes_does_not(void **
     bench_settle(bench, call, SEEN_BYTES, 0, 0);
     assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE); /* answered, and open */
     bench->guard.holder ^= 1;                                       /* as if its owner were dead */
-    atomic_store(&bench->segment.map->calls[call].owner, bench->guard.holder);
+    atomic_store(&bench->segment.call_owner[call], bench->guard.holder);
     bench->guard.holder ^= 1;
     assert_int_equal(bench_find(bench, rival), bench->circuit);
-    assert_int_equal(atomic_load(&bench->segment.map->calls[call].owner), 0);
+    assert_int_equal(atomic_load(&bench->segment.call_owner[call]), 0);
 }
 
 static void a_recycled_circuit_has_nothing_of_the_former_one(void **state)
@@ -234,7 +234,7 @@ static void a_place_that_is_asked_for_is_not_handed_over_at_the_same_moment(void
     pthread_t thread;
 
     /* A destination and a rival that look at the same places, in the same order, all taken by idle circuits. */
-    for (unsigned int i = 0; first >= SEGMENT_CIRCUITS - WINDOW; i++) {
+    for (unsigned int i = 0; first >= CAPACITY_CIRCUITS - WINDOW; i++) {
         snprintf(name, sizeof name, "host-%u:80", i);
         first = bench_find(bench, name);
     }
@@ -323,7 +323,7 @@ static void places_that_change_hands_all_the_time_stay_sound(void **state)
         snprintf(whole, sizeof whole, "host-%u:80", number);
         assert_string_equal(texts.destination, whole);
     }
-    assert_in_range(count, 200, SEGMENT_CIRCUITS);
+    assert_in_range(count, 200, CAPACITY_CIRCUITS);
     /* Somebody's place, with its counters, may have gone to another while it called: not the bench's. */
     circuit_reset(circuits_at(&bench->segment, bench->circuit));
 }

@@ -51,15 +51,22 @@ static const char *const other_values[KEYS] = {
     [KEY_SCOPE] = "process",
     [KEY_INJECT] = "hang at 10%, http-503 at 20%",
     [KEY_INJECT_SEED] = "42",
+    [KEY_CAPACITY] = "7 circuits 77 connections 5 processes",
+    [KEY_JOURNAL] = "1 event",
 };
 
 /* A policy in which every key is set, beside plain targets. */
 static struct policy *full_policy(void)
 {
     char text[8192];
-    size_t length = (size_t)snprintf(text, sizeof text, "[defaults]\njitter = 3%%\n[plain.example.org:80]\n[full]\n");
+    size_t length = (size_t)snprintf(text, sizeof text,
+                                     "[defaults]\njitter = 3%%\ncapacity = %s\njournal = %s\n"
+                                     "[plain.example.org:80]\n[full]\n",
+                                     other_values[KEY_CAPACITY], other_values[KEY_JOURNAL]);
     for (unsigned int index = 0; index < KEYS; index++) {
         assert_non_null(other_values[index]); /* a new key needs a value here */
+        if (key_table[index].of_policy)
+            continue;
         length += (size_t)snprintf(text + length, sizeof text - length, "%s = %s\n", key_table[index].name,
                                    other_values[index]);
     }
@@ -86,6 +93,8 @@ static char *text_of(const struct policy *policy)
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
+    fprintf(stream, "%u %u %u %u\n", policy->capacity.circuits, policy->capacity.calls, policy->capacity.processes,
+            policy->capacity.events);
     fprintf(stream, "%s %s %016llx %d %d %d\n", policy->path != NULL ? policy->path : "-", policy->identity,
             (unsigned long long)policy->revision, policy->has_host_patterns, policy->has_host_scope,
             policy->has_process_scope);
@@ -93,6 +102,7 @@ static char *text_of(const struct policy *policy)
         const struct target *target = &policy->targets[i];
         fprintf(stream, "[%s] %u\n", target->name, target->line);
         policy_describe(target, add_line, stream);
+        policy_describe_common(target, add_line, stream);
         for (size_t j = 0; j < target->pattern_count; j++) {
             const struct pattern *pattern = &target->patterns[j];
             fprintf(stream, "%d %s %s %u %u-%u %u\n", (int)pattern->kind, pattern->text,
@@ -141,7 +151,9 @@ static void each_key_alone_comes_out_as_it_went_in(void **state)
         struct loaded loaded;
         if (index == KEY_MATCH)
             continue;
-        snprintf(text, sizeof text, "[a:1]\n%s = %s\n", key_table[index].name, other_values[index]);
+        const bool of_policy = key_table[index].of_policy;
+        snprintf(text, sizeof text, "%s%s = %s\n%s", of_policy ? "[defaults]\n" : "[a:1]\n", key_table[index].name,
+                 other_values[index], of_policy ? "[a:1]\n" : "");
         load_text(&loaded, text, NULL);
         assert_non_null(loaded.policy);
         policy_problems_free(&loaded.problems);
@@ -156,7 +168,7 @@ static void each_key_alone_comes_out_as_it_went_in(void **state)
         struct described after = described(&out->targets[0], key_table[index].name);
         assert_string_equal(after.value, before.value);
         assert_string_equal(after.value, other_values[index]);
-        assert_string_equal(after.origin, "section");
+        assert_string_equal(after.origin, of_policy ? "[defaults]" : "section");
         free(identity);
         free(bytes);
     }

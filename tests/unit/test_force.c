@@ -229,7 +229,7 @@ static void a_forced_circuit_keeps_its_place(void **state)
 
     say(bench, FORCED_OPEN);
     bench->now_ns += 3600 * NS_PER_S;
-    for (unsigned int i = 0; i < 2 * SEGMENT_CIRCUITS; i++) {
+    for (unsigned int i = 0; i < 2 * CAPACITY_CIRCUITS; i++) {
         snprintf(destination, sizeof destination, "10.0.0.1:%u", i + 1);
         bench->now_ns += 2 * 60 * NS_PER_S;
         bench_find(bench, destination);
@@ -239,7 +239,7 @@ static void a_forced_circuit_keeps_its_place(void **state)
     assert_refused(bench, ADMIT_REFUSED_FORCED);
     /* Given back and idle, it goes as others do, and its place starts anew. */
     say(bench, FORCED_NONE);
-    for (unsigned int i = 0; i < 2 * SEGMENT_CIRCUITS && bench_stands(bench, BENCH_DESTINATION); i++) {
+    for (unsigned int i = 0; i < 2 * CAPACITY_CIRCUITS && bench_stands(bench, BENCH_DESTINATION); i++) {
         snprintf(destination, sizeof destination, "10.0.0.2:%u", i + 1);
         bench->now_ns += 2 * 60 * NS_PER_S;
         bench_find(bench, destination);

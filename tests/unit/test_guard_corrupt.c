@@ -52,11 +52,11 @@ static void ask_for_everything(struct guard_bench *bench)
         bench->now_ns = i % 3 == 0 ? draw() : BENCH_START_NS + i * NS_PER_S;
         bench->target.mode = modes[draw() % 4];
         snprintf(destination, sizeof destination, "host-%u:80", (unsigned int)(draw() % 8));
-        bench->circuit = i % 2 == 0 ? (uint32_t)draw() % (SEGMENT_CIRCUITS + 8)
+        bench->circuit = i % 2 == 0 ? (uint32_t)draw() % (CAPACITY_CIRCUITS + 8)
                                     : circuits_find(&bench->segment, BENCH_TARGET, destination, bench->now_ns);
         bench_admit_to(bench, ADDRESS_A, siblings, 3, &call);
         if (i % 4 == 0)
-            call = (uint32_t)draw() % (SEGMENT_CALLS + 8);
+            call = (uint32_t)draw() % (CAPACITY_CALLS + 8);
         bench_connected(bench, call);
         bench_requested(bench, call);
         guard_phase(&bench->guard, call, &settled);
@@ -72,13 +72,13 @@ static void ask_for_everything(struct guard_bench *bench)
         circuits_last_failure(&bench->segment, index, &event);
         circuits_last_transition(&bench->segment, index, &event);
     }
-    for (index = 0; index < SEGMENT_CIRCUITS + 2; index += 37)
+    for (index = 0; index < CAPACITY_CIRCUITS + 2; index += 37)
         calls_in_flight(&bench->segment, index);
 }
 
 static void start_over(struct guard_bench *bench)
 {
-    memset(bench->segment.map, 0, sizeof *bench->segment.map);
+    memset(bench->segment.map, 0, bench->segment.size);
     bench->target.mode = MODE_ENFORCE;
     bench->now_ns = BENCH_START_NS;
     bench->circuit = circuits_find(&bench->segment, BENCH_TARGET, BENCH_DESTINATION, bench->now_ns);
@@ -90,7 +90,7 @@ static void noise_everywhere_does_no_harm(void **state)
 
     for (unsigned int i = 1; i <= CASES; i++) {
         random_state = i * UINT64_C(0x9e3779b97f4a7c15);
-        fill_with_noise(bench->segment.map, sizeof *bench->segment.map);
+        fill_with_noise(bench->segment.map, bench->segment.size);
         ask_for_everything(bench);
     }
     start_over(bench);
@@ -103,7 +103,7 @@ static void one_value_everywhere_does_no_harm(void **state)
 
     random_state = 4711;
     for (unsigned int i = 0; i < sizeof values / sizeof *values; i++) {
-        memset(bench->segment.map, values[i], sizeof *bench->segment.map);
+        memset(bench->segment.map, values[i], bench->segment.size);
         ask_for_everything(bench);
     }
     start_over(bench);
@@ -119,8 +119,8 @@ static void noise_in_a_segment_in_use_does_no_harm(void **state)
         for (unsigned int call = 0; call < 20; call++)
             bench_call(bench);
         for (unsigned int spot = 0; spot < 400; spot++) {
-            struct segment_layout *map = bench->segment.map;
-            char *spots[] = {(char *)&map->unguarded, (char *)map->calls,
+            struct segment_header *map = bench->segment.map;
+            char *spots[] = {(char *)&map->no_room[0], (char *)bench->segment.calls,
                              (char *)circuits_entry(&bench->segment, bench->circuit)};
             size_t sizes[] = {64, 32 * sizeof(struct call), sizeof(struct circuit_entry)};
             unsigned int part = (unsigned int)(draw() % 3);

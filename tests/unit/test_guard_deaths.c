@@ -75,25 +75,25 @@ static unsigned int fill_table(struct guard_bench *bench, uint32_t *calls)
 
 static void a_full_table_lets_calls_pass_unguarded_and_counts_them(void **state)
 {
-    static uint32_t calls[SEGMENT_CALLS];
+    static uint32_t calls[CAPACITY_CALLS];
     struct guard_bench *bench = *state;
     uint32_t call;
 
-    assert_int_equal(fill_table(bench, calls), SEGMENT_CALLS);
-    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 1);
+    assert_int_equal(fill_table(bench, calls), CAPACITY_CALLS);
+    assert_int_equal(atomic_load(&bench->segment.map->no_room[NO_ROOM_CONNECTIONS]), 1);
     assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);
     assert_int_equal(call, CALL_NONE);
-    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 2);
+    assert_int_equal(atomic_load(&bench->segment.map->no_room[NO_ROOM_CONNECTIONS]), 2);
     assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 2);
     bench_forget(bench, calls[4000]);
     assert_int_equal(bench_call(bench), calls[4000]);
-    for (unsigned int i = 0; i < SEGMENT_CALLS; i++)
+    for (unsigned int i = 0; i < CAPACITY_CALLS; i++)
         bench_forget(bench, calls[i]);
 }
 
 static void a_probe_without_a_record_gives_its_permit_back(void **state)
 {
-    static uint32_t calls[SEGMENT_CALLS];
+    static uint32_t calls[CAPACITY_CALLS];
     struct guard_bench *bench = *state;
     uint32_t call;
 
@@ -124,13 +124,13 @@ static void live_in_a_thousand_calls(struct guard_bench *bench)
 
 static void a_full_table_takes_back_the_records_of_the_dead(void **state)
 {
-    static uint32_t calls[SEGMENT_CALLS];
+    static uint32_t calls[CAPACITY_CALLS];
     struct guard_bench *bench = *state;
     pid_t child = bench_child(bench, live_in_a_thousand_calls);
     unsigned int count = fill_table(bench, calls);
     uint32_t call;
 
-    assert_int_equal(count, SEGMENT_CALLS - 1000);
+    assert_int_equal(count, CAPACITY_CALLS - 1000);
     bench_kill(bench, child);
     /* Looked for once a second of real time: each look costs system calls. */
     assert_int_equal(bench_admit(bench, &call), ADMIT_PASS);

@@ -184,7 +184,7 @@ static void another_ones_connection_begins_nothing(void **state)
     guard_phase(&bench->guard, call, &settled);
     assert_true(settled);
     assert_int_equal(bench_sum(bench, COUNT_ADMITTED), 1);
-    assert_int_equal(atomic_load(&bench->segment.map->unguarded), 2);
+    assert_int_equal(atomic_load(&bench->segment.map->no_room[NO_ROOM_CONNECTIONS]), 2);
     bench_forget(bench, call);
 }
 

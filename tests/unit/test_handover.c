@@ -179,7 +179,7 @@ static void a_private_segment_has_no_file(void **state)
     size_t size;
     bool again;
     (void)state;
-    assert_true(segment_private(&segment, "x"));
+    assert_true(segment_private(&segment, "x", NULL));
     assert_null(handover_read(&segment, MOST, &size, &again));
     assert_false(handover_write(&segment, "x", 1, &error));
     segment_detach(&segment);

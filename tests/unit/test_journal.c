@@ -14,7 +14,7 @@ static int setup(void **state)
 {
     static struct segment segment;
     *state = &segment;
-    return segment_private(&segment, STATE_IDENTITY) ? 0 : -1;
+    return segment_private(&segment, STATE_IDENTITY, NULL) ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -45,7 +45,7 @@ static void append(struct segment *segment, uint64_t number)
 
 static struct event_slot *slot_at(struct segment *segment, uint64_t number)
 {
-    return &segment->map->events[number % SEGMENT_EVENTS];
+    return &segment->events[number % CAPACITY_EVENTS];
 }
 
 static void an_empty_journal_has_nothing_to_read(void **state)
@@ -75,14 +75,14 @@ static void what_is_appended_is_read_by_its_number(void **state)
 static void the_ring_keeps_the_last_events_and_skips_the_lapped(void **state)
 {
     struct event event;
-    uint64_t count = SEGMENT_EVENTS * 2 + 5;
+    uint64_t count = CAPACITY_EVENTS * 2 + 5;
     for (uint64_t number = 0; number < count; number++)
         append(*state, number);
-    assert_int_equal(journal_oldest(*state), count - SEGMENT_EVENTS);
-    assert_false(journal_read(*state, count - SEGMENT_EVENTS - 1, &event));
+    assert_int_equal(journal_oldest(*state), count - CAPACITY_EVENTS);
+    assert_false(journal_read(*state, count - CAPACITY_EVENTS - 1, &event));
     assert_false(journal_read(*state, 0, &event));
     assert_false(journal_read(*state, count, &event));
-    for (uint64_t number = count - SEGMENT_EVENTS; number < count; number++) {
+    for (uint64_t number = count - CAPACITY_EVENTS; number < count; number++) {
         assert_true(journal_read(*state, number, &event));
         assert_int_equal(event.time_ns, number);
     }
@@ -92,14 +92,14 @@ static void a_writer_killed_before_its_first_word_leaves_a_gap(void **state)
 {
     struct segment *segment = *state;
     struct event event;
-    for (uint64_t number = 0; number < SEGMENT_EVENTS; number++)
+    for (uint64_t number = 0; number < CAPACITY_EVENTS; number++)
         append(segment, number);
-    /* It drew number SEGMENT_EVENTS, and the slot still holds number 0. */
+    /* It drew number CAPACITY_EVENTS, and the slot still holds number 0. */
     atomic_fetch_add(&segment->map->events_head, 1);
-    append(segment, SEGMENT_EVENTS + 1);
-    assert_false(journal_read(segment, SEGMENT_EVENTS, &event));
-    assert_true(journal_read(segment, SEGMENT_EVENTS + 1, &event));
-    assert_int_equal(event.time_ns, SEGMENT_EVENTS + 1);
+    append(segment, CAPACITY_EVENTS + 1);
+    assert_false(journal_read(segment, CAPACITY_EVENTS, &event));
+    assert_true(journal_read(segment, CAPACITY_EVENTS + 1, &event));
+    assert_int_equal(event.time_ns, CAPACITY_EVENTS + 1);
 }
 
 static void a_writer_killed_before_its_stamp_leaves_a_gap(void **state)
@@ -140,14 +140,14 @@ static void a_slot_with_another_ones_stamp_is_not_taken_for_it(void **state)
 static void an_overtaken_writer_leaves_the_newer_event(void **state)
 {
     struct segment *segment = *state;
-    struct event event = event_of(3 + SEGMENT_EVENTS), older = event_of(3);
+    struct event event = event_of(3 + CAPACITY_EVENTS), older = event_of(3);
     struct event_slot *slot = slot_at(segment, 3);
     uint64_t number;
-    event_slot_write(slot, 3 + SEGMENT_EVENTS, &event);
+    event_slot_write(slot, 3 + CAPACITY_EVENTS, &event);
     event_slot_write(slot, 3, &older);
     assert_true(event_slot_read(slot, &event, &number));
-    assert_int_equal(number, 3 + SEGMENT_EVENTS);
-    assert_int_equal(event.time_ns, 3 + SEGMENT_EVENTS);
+    assert_int_equal(number, 3 + CAPACITY_EVENTS);
+    assert_int_equal(event.time_ns, 3 + CAPACITY_EVENTS);
 }
 
 static void a_slot_with_a_rubbish_stamp_can_be_written_again(void **state)
@@ -256,7 +256,7 @@ static void a_corrupt_head_is_harmless(void **state)
     for (size_t at = 0; at < sizeof heads / sizeof heads[0]; at++) {
         struct event event;
         atomic_store(&segment->map->events_head, heads[at]);
-        assert_true(journal_head(segment) - journal_oldest(segment) <= SEGMENT_EVENTS);
+        assert_true(journal_head(segment) - journal_oldest(segment) <= CAPACITY_EVENTS);
         for (uint64_t number = journal_oldest(segment); number != journal_head(segment); number++)
             journal_read(segment, number, &event);
         append(segment, 1);
@@ -270,7 +270,7 @@ static void reading_writes_nothing(void **state)
     struct event event;
     append(segment, 0);
     append(segment, 1);
-    assert_int_equal(mprotect(segment->map, sizeof *segment->map, PROT_READ), 0);
+    assert_int_equal(mprotect(segment->map, segment->size, PROT_READ), 0);
     assert_true(journal_read(segment, journal_oldest(segment) + 1, &event));
     assert_true(event_slot_read(slot_at(segment, 0), &event, NULL));
 }

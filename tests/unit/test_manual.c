@@ -143,7 +143,16 @@ static void expect_what_it_takes(const struct item *item, const struct value_rul
     case VALUE_FACTOR:
     case VALUE_DURATION:
     case VALUE_WINDOW:
+    case VALUE_EVENTS:
         expect_limits(item, rule);
+        break;
+    case VALUE_CAPACITY:
+        snprintf(text, sizeof text, "%u circuits", CAPACITY_CIRCUITS_MAX);
+        expect_word(item, text);
+        snprintf(text, sizeof text, "%u connections", CAPACITY_CALLS_MAX);
+        expect_word(item, text);
+        snprintf(text, sizeof text, "%u processes", CAPACITY_PROCESSES_MAX);
+        expect_word(item, text);
         break;
     case VALUE_DURATION_OR_OFF:
         expect_limits(item, rule);
@@ -244,10 +253,12 @@ static void every_item_has_an_example_that_works(void **state)
     for (size_t i = 0; i < item_count; i++) {
         char examples[512], text[640];
         examples_of(&items[i], examples, sizeof examples);
-        snprintf(text, sizeof text, "[%s]\n%s", strcmp(items[i].name, "match") == 0 ? "x" : "a:1", examples);
+        const bool of_policy = key_table[key_named(items[i].name)].of_policy;
+        const char *section = strcmp(items[i].name, "match") == 0 ? "x" : of_policy ? "defaults" : "a:1";
+        snprintf(text, sizeof text, "[%s]\n%s%s", section, examples, of_policy ? "[a:1]\n" : "");
         struct policy *policy = good_policy(text);
         const struct described found = described(&policy->targets[0], items[i].name);
-        if (strcmp(found.origin, "section") != 0)
+        if (strcmp(found.origin, of_policy ? "[defaults]" : "section") != 0)
             fail_msg("%s: the item of `%s` has no example `.Dl %s = ...`", PAGE, items[i].name, items[i].name);
         if (items[i].value != NULL)
             assert_string_not_equal(found.value, items[i].value);

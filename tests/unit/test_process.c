@@ -45,7 +45,7 @@ static uint32_t index_of(uint32_t holder)
 
 static struct process_slot *slot_of(struct state *state, uint32_t holder)
 {
-    return &state->segment.map->processes[index_of(holder)];
+    return &state->segment.processes[index_of(holder)];
 }
 
 static unsigned int count_living(struct state *state)
@@ -128,7 +128,7 @@ static void identities_that_nobody_has_are_dead(void **state)
 {
     struct state *place = *state;
     struct process_view view;
-    const uint32_t holders[] = {0, 1, 0xfffff, UINT32_MAX, (SEGMENT_PROCESSES + 1) << 20, SEGMENT_PROCESSES << 20};
+    const uint32_t holders[] = {0, 1, 0xfffff, UINT32_MAX, (CAPACITY_PROCESSES + 1) << 20, CAPACITY_PROCESSES << 20};
     process_join(&place->segment, "one", 1);
     for (size_t at = 0; at < sizeof holders / sizeof holders[0]; at++) {
         assert_false(process_alive(&place->segment, holders[at]));
@@ -257,7 +257,7 @@ static int after_exec(const char *folder, const char *former_text)
     static struct segment segment;
     struct segment_error error;
     uint32_t former = (uint32_t)strtoul(former_text, NULL, 10);
-    CHECK(segment_attach(&segment, folder, STATE_IDENTITY, &error));
+    CHECK(segment_attach(&segment, folder, STATE_IDENTITY, NULL, &error));
     /* The pid is the same and lives: until the new image joins, nobody can tell. */
     CHECK(process_alive(&segment, former));
     uint32_t holder = process_join(&segment, "after", 1);
@@ -316,7 +316,7 @@ static void bury(struct state *state, uint32_t holder)
 
 static void fill_with_the_living(struct state *state)
 {
-    for (uint32_t count = 0; count < SEGMENT_PROCESSES; count++)
+    for (uint32_t count = 0; count < CAPACITY_PROCESSES; count++)
         assert_int_not_equal(process_join(&state->segment, "filler", 1), 0);
 }
 
@@ -325,7 +325,7 @@ static void a_table_full_of_the_living_takes_nobody(void **state)
     struct state *place = *state;
     fill_with_the_living(place);
     assert_int_equal(process_join(&place->segment, "one", 1), 0);
-    assert_int_equal(count_living(place), SEGMENT_PROCESSES);
+    assert_int_equal(count_living(place), CAPACITY_PROCESSES);
 }
 
 static void a_full_table_gives_a_dead_ones_place(void **state)
@@ -353,7 +353,7 @@ static void a_full_table_gives_the_place_of_one_that_left(void **state)
 static void killed_processes_do_not_fill_the_table(void **state)
 {
     struct state *place = *state;
-    for (unsigned int count = 0; count < 3 * SEGMENT_PROCESSES; count++) {
+    for (unsigned int count = 0; count < 3 * CAPACITY_PROCESSES; count++) {
         uint32_t holder = process_join(&place->segment, "killed", 1);
         assert_int_not_equal(holder, 0);
         bury(place, holder);
@@ -367,7 +367,7 @@ static void a_claimer_killed_in_the_middle_is_known_by_its_pid(void **state)
     pid_t dead = child_hang(NULL, NULL);
     child_kill(dead);
     fill_with_the_living(place);
-    struct process_slot *slot = &place->segment.map->processes[5];
+    struct process_slot *slot = &place->segment.processes[5];
     bury(place, 6 << 20 | 1);
     /* The claim stands, the words behind it are the former owner's. */
     atomic_store(&slot->claim, UINT64_C(2) << 32 | (uint32_t)getpid());
@@ -381,7 +381,7 @@ static void a_claimer_killed_in_the_middle_is_known_by_its_pid(void **state)
 static void the_epoch_goes_on_behind_its_bits(void **state)
 {
     struct state *place = *state;
-    struct process_slot *slot = &place->segment.map->processes[0];
+    struct process_slot *slot = &place->segment.processes[0];
     atomic_store(&slot->claim, UINT64_C(0xfffff) << 32);
     uint32_t first = process_join(&place->segment, "one", 1);
     assert_int_equal(first, 1 << 20);
@@ -396,7 +396,7 @@ static void the_epoch_goes_on_behind_its_bits(void **state)
 static void a_corrupt_table_is_harmless(void **state)
 {
     struct state *place = *state;
-    memset(place->segment.map->processes, 0xff, sizeof place->segment.map->processes);
+    memset(place->segment.processes, 0xff, place->segment.capacity.processes * sizeof *place->segment.processes);
     atomic_store(&place->segment.map->processes_high, UINT32_MAX);
     assert_int_equal(count_living(place), 0);
     uint32_t holder = process_join(&place->segment, "one", 1);
@@ -443,7 +443,7 @@ static void one_in_another_name_space_lives_until_its_place_is_needed(void **sta
     /* Both have ended; only nobody here can know. */
     assert_true(process_alive(&place->segment, first));
     assert_true(process_alive(&place->segment, second));
-    for (uint32_t count = 3; count < SEGMENT_PROCESSES; count++)
+    for (uint32_t count = 3; count < CAPACITY_PROCESSES; count++)
         assert_int_not_equal(process_join(&place->segment, "filler", 1), 0);
     assert_true(process_alive(&place->segment, first));
     /* The table is full: the one that attached first goes first. */
@@ -495,8 +495,8 @@ static void live_without_descriptors(void *context)
     CHECK(process_alive(shared->segment, shared->second));
     CHECK(process_join(shared->segment, "again", 1) != 0);
     /* What is not there needs no descriptor to be seen. */
-    atomic_store(&shared->segment->map->processes[index_of(shared->holder)].claim,
-                 atomic_load(&shared->segment->map->processes[index_of(shared->holder)].claim) | 0x7fffff00);
+    atomic_store(&shared->segment->processes[index_of(shared->holder)].claim,
+                 atomic_load(&shared->segment->processes[index_of(shared->holder)].claim) | 0x7fffff00);
     CHECK(!process_alive(shared->segment, shared->holder));
 }
 

@@ -131,7 +131,7 @@ static void a_missing_segment_is_made_with_its_folder_for_this_user_alone(void *
         snprintf(place->folder, sizeof place->folder, "%s/state%u", place->parent, (unsigned int)at);
         snprintf(inner, sizeof inner, "%s/inner", place->folder);
         mode_t former = umask(masks[at]);
-        bool attached = segment_attach(&place->segment, inner, STATE_IDENTITY, &error);
+        bool attached = segment_attach(&place->segment, inner, STATE_IDENTITY, NULL, &error);
         umask(former);
         assert_true(attached);
         assert_string_equal(error.text, "");
@@ -159,8 +159,8 @@ static void all_blocks_of_a_fresh_file_are_there(void **state)
     struct state *place = *state;
     assert_true(state_attach(place));
     struct stat status = status_of(place->path);
-    assert_int_equal(status.st_size, sizeof(struct segment_layout));
-    assert_true((uint64_t)status.st_blocks * 512 >= sizeof(struct segment_layout));
+    assert_int_equal(status.st_size, place->segment.size);
+    assert_true((uint64_t)status.st_blocks * 512 >= place->segment.size);
 }
 
 static void a_fresh_segment_is_empty_and_says_whose_it_is(void **state)
@@ -168,16 +168,18 @@ static void a_fresh_segment_is_empty_and_says_whose_it_is(void **state)
     struct state *place = *state;
     uint64_t before = clock_wall_ns();
     assert_true(state_attach(place));
-    const struct segment_layout *map = place->segment.map;
-    assert_int_equal(map->magic, SEGMENT_MAGIC);
-    assert_int_equal(map->version, SEGMENT_VERSION);
-    assert_int_equal(map->size, sizeof *map);
-    assert_int_equal(strlen(map->boot_id), 36);
-    assert_true(map->created_ns >= before && map->created_ns <= clock_wall_ns());
+    const struct segment_header *map = place->segment.map;
+    const struct segment_stamp *stamp = &map->stamp;
+    assert_int_equal(stamp->magic, SEGMENT_MAGIC);
+    assert_int_equal(stamp->version, SEGMENT_VERSION);
+    assert_int_equal(stamp->size, place->segment.size);
+    assert_memory_equal(&stamp->capacity, &CAPACITY_BUILT_IN, sizeof stamp->capacity);
+    assert_int_equal(strlen(stamp->boot_id), 36);
+    assert_true(stamp->created_ns >= before && stamp->created_ns <= clock_wall_ns());
     assert_string_equal(segment_identity(&place->segment), STATE_IDENTITY);
     const char *bytes = (const char *)map;
-    size_t header = offsetof(struct segment_layout, identity) + SEGMENT_IDENTITY_MAX;
-    for (size_t at = header; at < sizeof *map; at++)
+    size_t header = sizeof *map;
+    for (size_t at = header; at < place->segment.size; at++)
         assert_int_equal(bytes[at], 0);
 }
 
@@ -187,17 +189,17 @@ static void attaching_again_finds_what_was_written(void **state)
     static struct segment second;
     unsigned int descriptors = open_descriptors();
     assert_true(state_attach(place));
-    assert_true(segment_attach(&second, place->folder, STATE_IDENTITY, &place->error));
+    assert_true(segment_attach(&second, place->folder, STATE_IDENTITY, NULL, &place->error));
     assert_string_equal(place->error.text, "");
     assert_int_equal(open_descriptors(), descriptors);
     assert_int_equal(second.inode, place->segment.inode);
-    atomic_store(&place->segment.map->unguarded, 7);
-    assert_int_equal(atomic_load(&second.map->unguarded), 7);
+    atomic_store(&place->segment.map->no_room[0], 7);
+    assert_int_equal(atomic_load(&second.map->no_room[0]), 7);
     segment_detach(&second);
     assert_null(second.map);
     segment_detach(&second);
     assert_true(state_attach(place));
-    assert_int_equal(atomic_load(&place->segment.map->unguarded), 7);
+    assert_int_equal(atomic_load(&place->segment.map->no_room[0]), 7);
 }
 
 static void each_policy_has_a_segment_of_its_own(void **state)
@@ -205,7 +207,7 @@ static void each_policy_has_a_segment_of_its_own(void **state)
     struct state *place = *state;
     static struct segment other;
     assert_true(state_attach(place));
-    assert_true(segment_attach(&other, place->folder, "/etc/other.policy", &place->error));
+    assert_true(segment_attach(&other, place->folder, "/etc/other.policy", NULL, &place->error));
     assert_int_not_equal(other.inode, place->segment.inode);
     assert_string_equal(segment_identity(&other), "/etc/other.policy");
     segment_detach(&other);
@@ -218,7 +220,7 @@ static void an_identity_longer_than_its_place_still_has_one_segment(void **state
     static char identity[SEGMENT_IDENTITY_MAX + 100];
     memset(identity, 'x', sizeof identity - 1);
     for (unsigned int at = 0; at < 2; at++) {
-        assert_true(segment_attach(&segments[at], place->folder, identity, &place->error));
+        assert_true(segment_attach(&segments[at], place->folder, identity, NULL, &place->error));
         assert_string_equal(place->error.text, "");
     }
     assert_int_equal(segments[0].inode, segments[1].inode);
@@ -226,7 +228,7 @@ static void an_identity_longer_than_its_place_still_has_one_segment(void **state
     segment_detach(&segments[1]);
     /* One that differs behind the end of the place has another. */
     identity[SEGMENT_IDENTITY_MAX + 50] = 'y';
-    assert_true(segment_attach(&segments[1], place->folder, identity, &place->error));
+    assert_true(segment_attach(&segments[1], place->folder, identity, NULL, &place->error));
     assert_int_not_equal(segments[0].inode, segments[1].inode);
     segment_detach(&segments[0]);
     segment_detach(&segments[1]);
@@ -240,7 +242,7 @@ static void write_to_map(void *context)
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     signal(SIGSEGV, SIG_DFL);
-    atomic_store(&place->segment.map->unguarded, 1);
+    atomic_store(&place->segment.map->no_room[0], 1);
 }
 
 static void an_observer_may_be_held_to_reading(void **state)
@@ -258,7 +260,7 @@ static void an_observer_may_be_held_to_reading(void **state)
     segment_detach(&place->segment);
     assert_true(segment_open(&place->segment, place->path, true, &error));
     assert_int_equal(child_run(write_to_map, place), 0);
-    assert_int_equal(atomic_load(&place->segment.map->unguarded), 1);
+    assert_int_equal(atomic_load(&place->segment.map->no_room[0]), 1);
     segment_detach(&place->segment);
     snprintf(missing, sizeof missing, "%s/missing.segment", place->folder);
     assert_false(segment_open(&place->segment, missing, false, &error));
@@ -311,21 +313,21 @@ static void segments_are_listed_by_name(void **state)
 static void count_in_map(void *context)
 {
     struct state *place = context;
-    CHECK(atomic_load(&place->segment.map->unguarded) == 3);
-    atomic_store(&place->segment.map->unguarded, 4);
+    CHECK(atomic_load(&place->segment.map->no_room[0]) == 3);
+    atomic_store(&place->segment.map->no_room[0], 4);
 }
 
 static void a_private_segment_is_shared_with_nobody(void **state)
 {
     struct state *place = *state;
-    assert_true(segment_private(&place->segment, STATE_IDENTITY));
+    assert_true(segment_private(&place->segment, STATE_IDENTITY, NULL));
     assert_string_equal(place->segment.path, "");
     assert_int_equal(place->segment.inode, 0);
     assert_true(segment_is_current(&place->segment));
     assert_string_equal(segment_identity(&place->segment), STATE_IDENTITY);
-    atomic_store(&place->segment.map->unguarded, 3);
+    atomic_store(&place->segment.map->no_room[0], 3);
     assert_int_equal(child_run(count_in_map, place), 0);
-    assert_int_equal(atomic_load(&place->segment.map->unguarded), 3);
+    assert_int_equal(atomic_load(&place->segment.map->no_room[0]), 3);
     assert_int_equal(count_files(place->parent), 0);
 }
 
@@ -333,7 +335,7 @@ static void an_identity_without_an_end_is_not_read_beyond_its_place(void **state
 {
     struct state *place = *state;
     memset(place->segment.map->identity, 'x', SEGMENT_IDENTITY_MAX);
-    memset(place->segment.map->processes, 'x', sizeof place->segment.map->processes);
+    memset(place->segment.processes, 'x', place->segment.capacity.processes * sizeof *place->segment.processes);
     assert_string_equal(segment_identity(&place->segment), "");
 }
 

@@ -16,6 +16,27 @@
 
 /* --- 32 bit ------------------------------------------------------------------------------------------------------- */
 
+/* Where the tables lie, for capacities of every kind. */
+static void assert_the_other_measures_the_same(const char *program)
+{
+    static const struct capacity capacities[] = {
+        {1, 1, 1, 1},
+        {CAPACITY_CIRCUITS_MAX, CAPACITY_CALLS_MAX, CAPACITY_PROCESSES_MAX, CAPACITY_EVENTS_MAX},
+        {17, 65, 33, 3},
+        {255, 8191, 1023, 2047},
+        {3, 63, 5, 7},
+    };
+    char command[1024];
+    for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
+        const struct capacity *of = &capacities[i];
+        const struct segment_places at = layout_measure(of);
+        snprintf(command, sizeof command, "%s %u %u %u %u %zu %zu %zu %zu %zu %zu %zu", program, of->circuits,
+                 of->calls, of->processes, of->events, at.processes, at.call_owner, at.call_group, at.calls, at.events,
+                 at.circuits, at.size);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 /* One program has one word size: other_word_size.c is the other. */
 static void programs_of_32_and_64_bit_share_a_segment(void **state)
 {
@@ -31,10 +52,12 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
     }
     snprintf(
         command, sizeof command,
-        "cd src/segment && gcc -m32 -std=gnu11 -Wno-psabi -I.. ../../tests/unit/other_word_size.c segment.c file.c "
-        "folder.c process.c process_life.c undisturbed.c journal.c clock.c text.c -o %s",
+        "cd src/segment && gcc -m32 -std=gnu11 -Wno-psabi -I.. ../../tests/unit/other_word_size.c segment.c layout.c "
+        "file.c folder.c process.c process_life.c undisturbed.c journal.c clock.c text.c ../policy/capacity.c "
+        "../policy/distance.c -o %s",
         program);
     assert_int_equal(system(command), 0);
+    assert_the_other_measures_the_same(program);
     journal_append(&place->segment, &event);
     uint32_t holder = process_join(&place->segment, "first", UINT64_C(0x123456789abcdef));
     snprintf(command, sizeof command, "%s %s %s", program, place->folder, STATE_IDENTITY);
@@ -69,7 +92,7 @@ static void use_all(struct state *place)
     segment_list(place->folder, look_and_go_on, NULL);
     journal_append(segment, &event);
     uint64_t oldest = journal_oldest(segment), head = journal_head(segment);
-    assert_true(head - oldest <= SEGMENT_EVENTS);
+    assert_true(head - oldest <= CAPACITY_EVENTS);
     for (uint64_t number = oldest; number != head; number++) {
         if (journal_read(segment, number, &event)) {
             assert_true(event_json(&event, line, sizeof line) > 0);
@@ -91,7 +114,7 @@ static void use_all(struct state *place)
         if (circuits_last_transition(segment, index, &event))
             assert_true(event_line(&event, line, sizeof line) > 0);
     }
-    assert_null(circuits_at(segment, SEGMENT_CIRCUITS));
+    assert_null(circuits_at(segment, CAPACITY_CIRCUITS));
     uint32_t index = circuits_find(segment, "target", "127.0.0.1:1", 5);
     if (index != CIRCUIT_INDEX_NONE)
         calls_in_flight(segment, index);
@@ -100,25 +123,28 @@ static void use_all(struct state *place)
 static void any_bytes_in_a_mapped_segment_are_harmless(void **state)
 {
     struct state *place = *state;
-    static struct segment_layout copy;
+    const size_t size = place->segment.size;
+    unsigned char *copy = malloc(size);
     unsigned char *bytes = (unsigned char *)place->segment.map;
     /* A segment in use, so that there is something to spoil. */
     use_all(place);
     use_all(place);
     process_join(&place->segment, "stays", 1);
-    memcpy(&copy, place->segment.map, sizeof copy);
+    assert_non_null(copy);
+    memcpy(copy, place->segment.map, size);
     srandom(11);
     for (unsigned int round = 0; round < 60; round++) {
-        memcpy(place->segment.map, &copy, sizeof copy);
+        memcpy(place->segment.map, copy, size);
         /* From a few wrong bytes to nothing but wrong bytes; and the extreme values. */
         if (round < 40) {
             for (unsigned long spoiled = 0; spoiled < 8ul << (round / 2); spoiled++)
-                bytes[(size_t)random() % sizeof copy] = (unsigned char)random();
+                bytes[(size_t)random() % size] = (unsigned char)random();
         } else {
-            memset(bytes + (round % 2 ? 192 : 0), round < 50 ? 0xff : 0x7f + (int)round % 3, sizeof copy - 192);
+            memset(bytes + (round % 2 ? 192 : 0), round < 50 ? 0xff : 0x7f + (int)round % 3, size - 192);
         }
         use_all(place);
     }
+    free(copy);
 }
 
 #define ATTACHED(name) cmocka_unit_test_setup_teardown(name, state_setup_attached, state_teardown)

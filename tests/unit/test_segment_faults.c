@@ -31,51 +31,75 @@ static void make_empty(struct state *place)
     assert_int_equal(truncate(place->path, 0), 0);
 }
 
-static void make_long(struct state *place)
-{
-    assert_int_equal(truncate(place->path, (off_t)sizeof(struct segment_layout) + 1), 0);
-}
-
 static void make_zero(struct state *place)
 {
     make_empty(place);
-    assert_int_equal(truncate(place->path, (off_t)sizeof(struct segment_layout)), 0);
+    assert_int_equal(truncate(place->path, (off_t)place->segment.size), 0);
 }
 
 static void make_old(struct state *place)
 {
     uint32_t version = SEGMENT_VERSION + 1;
-    change_file(place, offsetof(struct segment_layout, version), &version, sizeof version);
+    change_file(place, offsetof(struct segment_stamp, version), &version, sizeof version);
 }
 
 static void make_other_size(struct state *place)
 {
-    uint64_t size = sizeof(struct segment_layout) - 64;
-    change_file(place, offsetof(struct segment_layout, size), &size, sizeof size);
+    uint64_t size = place->segment.size - 64;
+    change_file(place, offsetof(struct segment_stamp, size), &size, sizeof size);
+}
+
+/* Of one capacity more than the file has room for; and of one that nothing can have. */
+static void make_larger_inside(struct state *place)
+{
+    uint32_t circuits = place->segment.capacity.circuits + 1000;
+    change_file(place, offsetof(struct segment_stamp, capacity.circuits), &circuits, sizeof circuits);
+}
+
+static void make_endless_inside(struct state *place)
+{
+    const uint32_t calls = UINT32_MAX;
+    change_file(place, offsetof(struct segment_stamp, capacity.calls), &calls, sizeof calls);
+}
+
+static void make_empty_inside(struct state *place)
+{
+    const struct capacity none = {0};
+    change_file(place, offsetof(struct segment_stamp, capacity), &none, sizeof none);
+}
+
+/* Its capacities and its size agree, and the file ends before. */
+static void make_larger_outside(struct state *place)
+{
+    struct capacity capacity = place->segment.capacity;
+    capacity.events += 100000;
+    uint64_t size = layout_measure(&capacity).size;
+    change_file(place, offsetof(struct segment_stamp, capacity), &capacity, sizeof capacity);
+    change_file(place, offsetof(struct segment_stamp, size), &size, sizeof size);
 }
 
 static void make_endless_boot(struct state *place)
 {
     char bytes[BOOT_ID_SIZE];
     memset(bytes, 'x', sizeof bytes);
-    change_file(place, offsetof(struct segment_layout, boot_id), bytes, sizeof bytes);
+    change_file(place, offsetof(struct segment_stamp, boot_id), bytes, sizeof bytes);
 }
 
 static void make_other_policy(struct state *place)
 {
-    change_file(place, offsetof(struct segment_layout, identity), "/etc/other.policy", 18);
+    change_file(place, offsetof(struct segment_header, identity), "/etc/other.policy", 18);
 }
 
 static void make_endless_identity(struct state *place)
 {
     static char bytes[SEGMENT_IDENTITY_MAX];
     memset(bytes, 'x', sizeof bytes);
-    change_file(place, offsetof(struct segment_layout, identity), bytes, sizeof bytes);
+    change_file(place, offsetof(struct segment_header, identity), bytes, sizeof bytes);
 }
 
 static void make_random(struct state *place)
 {
-    static unsigned char bytes[sizeof(struct segment_layout)];
+    static unsigned char bytes[1 << 20];
     srandom(7);
     for (size_t at = 0; at < sizeof bytes; at++)
         bytes[at] = (unsigned char)random();
@@ -85,11 +109,14 @@ static void make_random(struct state *place)
 static const struct fault faults[] = {
     {"cut short", "wrong size", make_short},
     {"empty", "wrong size", make_empty},
-    {"too long", "wrong size", make_long},
     {"all zero", "no segment", make_zero},
     {"foreign", "no segment", make_foreign},
     {"of another version", "another version", make_old},
-    {"of another layout", "another version", make_other_size},
+    {"of another layout", "capacities are damaged", make_other_size},
+    {"with more circuits than it has room for", "capacities are damaged", make_larger_inside},
+    {"with calls without end", "capacities are damaged", make_endless_inside},
+    {"with no room for anything", "capacities are damaged", make_empty_inside},
+    {"that ends before its tables do", "wrong size", make_larger_outside},
     {"of another boot", "before the last boot", make_other_boot},
     {"with a boot id without an end", "before the last boot", make_endless_boot},
     {"of another policy", "another policy", make_other_policy},
@@ -139,7 +166,7 @@ static void an_unknown_boot_proves_nothing(void **state)
 {
     struct state *place = *state;
     char none[BOOT_ID_SIZE] = "";
-    change_file(place, offsetof(struct segment_layout, boot_id), none, sizeof none);
+    change_file(place, offsetof(struct segment_stamp, boot_id), none, sizeof none);
     uint64_t inode = place->segment.inode;
     assert_true(state_attach(place));
     assert_string_equal(place->error.text, "");
@@ -152,7 +179,7 @@ static void only_the_file_that_was_found_bad_is_replaced(void **state)
     static struct contents contents;
     struct stat bad = status_of(place->path);
     bool installed;
-    contents_know(&contents, STATE_IDENTITY);
+    contents_know(&contents, STATE_IDENTITY, NULL);
     int folder = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *name = strrchr(place->path, '/') + 1;
     /* Meanwhile another starter put a fresh one in its place. */
@@ -216,7 +243,7 @@ static void what_is_no_folder_is_refused(void **state)
     /* Nor by a slash at its end. */
     char slashed[90];
     snprintf(slashed, sizeof slashed, "%s/", place->folder);
-    assert_false(segment_attach(&place->segment, slashed, STATE_IDENTITY, &place->error));
+    assert_false(segment_attach(&place->segment, slashed, STATE_IDENTITY, NULL, &place->error));
     assert_says(&place->error, "symbolic link");
     assert_int_equal(count_files(target), 0);
     assert_int_equal(unlink(place->folder), 0);
@@ -229,7 +256,7 @@ static void only_one_level_above_the_folder_is_made(void **state)
     struct state *place = *state;
     char folder[128];
     snprintf(folder, sizeof folder, "%s/a/b/c", place->parent);
-    assert_false(segment_attach(&place->segment, folder, STATE_IDENTITY, &place->error));
+    assert_false(segment_attach(&place->segment, folder, STATE_IDENTITY, NULL, &place->error));
     assert_says(&place->error, "can't be made: no such file or folder (ENOENT)");
     assert_says(&place->error, folder);
     assert_int_equal(count_files(place->parent), 0);
@@ -258,7 +285,7 @@ static void another_users_file_is_refused(void **state)
     assert_refused(place, "belongs to another user");
     assert_int_equal(status_of(place->path).st_ino, before.st_ino);
     /* root may look at it, and no more. */
-    change_file(place, offsetof(struct segment_layout, magic), &(uint64_t){SEGMENT_MAGIC}, 8);
+    change_file(place, offsetof(struct segment_stamp, magic), &(uint64_t){SEGMENT_MAGIC}, 8);
     assert_true(segment_open(&observer, place->path, false, &place->error));
     segment_detach(&observer);
     assert_false(segment_open(&observer, place->path, true, &place->error));
@@ -361,8 +388,8 @@ static void a_deleted_or_replaced_file_is_not_the_current_one(void **state)
     assert_true(segment_is_current(&place->segment));
     assert_false(segment_is_current(&former));
     /* The old one is still mapped: nobody is harmed by the deletion. */
-    atomic_fetch_add(&former.map->unguarded, 1);
-    assert_int_equal(atomic_load(&place->segment.map->unguarded), 0);
+    atomic_fetch_add(&former.map->no_room[0], 1);
+    assert_int_equal(atomic_load(&place->segment.map->no_room[0]), 0);
     segment_detach(&former);
 }
 

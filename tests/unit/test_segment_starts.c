@@ -48,8 +48,8 @@ static void without_a_descriptor_left_attaching_fails_with_a_reason(void **state
 static void attach_with_small_files(void *context)
 {
     struct state *place = context;
-    const struct rlimit small = {sizeof(struct segment_layout) - 1, RLIM_INFINITY};
-    const struct rlimit exact = {sizeof(struct segment_layout), RLIM_INFINITY};
+    const struct rlimit small = {layout_measure(&CAPACITY_BUILT_IN).size - 1, RLIM_INFINITY};
+    const struct rlimit exact = {layout_measure(&CAPACITY_BUILT_IN).size, RLIM_INFINITY};
     CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
     CHECK(!state_attach(place));
     CHECK(strstr(place->error.text, "ulimit -f"));
@@ -199,7 +199,7 @@ static void start_in_a_crowd(void *context)
     if (crowd->place->error.text[0])
         atomic_fetch_add(&crowd->replaced, 1);
     atomic_store(&crowd->inodes[number], crowd->place->segment.inode);
-    atomic_fetch_add(&crowd->place->segment.map->unguarded, 1);
+    atomic_fetch_add(&crowd->place->segment.map->no_room[0], 1);
 }
 
 /* Starts a hundred processes at the same moment; returns how many of them said that they had replaced a file. */
@@ -219,7 +219,7 @@ static uint32_t start_crowd(struct state *place)
     assert_true(state_attach(place));
     for (unsigned int at = 0; at < STARTERS; at++)
         assert_int_equal(atomic_load(&crowd->inodes[at]), place->segment.inode);
-    assert_int_equal(atomic_load(&place->segment.map->unguarded), STARTERS);
+    assert_int_equal(atomic_load(&place->segment.map->no_room[0]), STARTERS);
     assert_int_equal(count_files(place->folder), 1);
     uint32_t replaced = atomic_load(&crowd->replaced);
     munmap(crowd, sizeof *crowd);
