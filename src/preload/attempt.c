@@ -10,6 +10,7 @@
 #include "preload/life.h"
 #include "preload/limit.h"
 #include "preload/lineage.h"
+#include "preload/memory.h"
 #include "preload/names.h"
 #include "preload/real.h"
 #include "preload/reload.h"
@@ -27,9 +28,6 @@
  */
 #define AT_ONCE_NS NS_PER_MS
 #define AT_ONCE_WITHOUT_A_PORT_NS (100 * NS_PER_MS) /* at the most: not every kernel may let a port stand */
-
-/* Nothing is ever mapped below (vm.mmap_min_addr is no less). */
-#define LOWEST_ADDRESS 4096u
 
 /* Where an attempt goes: the target that takes it and its circuit. */
 struct destination {
@@ -233,9 +231,9 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     ticket->fd = fd;
     ticket->never_waits = sends & MSG_DONTWAIT;
     descriptor entry = descriptor_get(fd);
-    /* The kernel refuses such addresses unread, and so do we; other bad ones we can't tell without a system call. */
-    bool is_odd = (uintptr_t)address < LOWEST_ADDRESS || length > sizeof(struct sockaddr_storage);
-    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER)
+    /* The kernel refuses such addresses unread, or because they can't be read. */
+    bool is_odd = !address || length > sizeof(struct sockaddr_storage);
+    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
         return PASSAGE_FREE;
     if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
         return further_elsewhere(fd, address, length, ticket);

@@ -12,6 +12,7 @@
 #include "preload/socket_state.h"
 #include "segment/clock.h"
 
+#define PASSED_MAX 253u /* SCM_MAX_FD: more the kernel does not take */
 #define SOCKET_TYPE_MASK 0xf /* the rest are SOCK_NONBLOCK and SOCK_CLOEXEC */
 
 void connection_shutting(int fd, int how)
@@ -39,7 +40,7 @@ void connection_passed(const struct msghdr *message)
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count && i < PASSED_MAX; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
             struct connection *connection = life_of(descriptor_get(fd));

@@ -12,6 +12,7 @@
 
 #include "preload/elsewhere.h"
 #include "preload/life.h"
+#include "preload/memory.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/socket_state.h"
@@ -138,6 +139,8 @@ static size_t all_bytes(const struct iovec *vector, size_t count)
 bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result)
 {
     struct connection *connection = life_of_anybody(entry);
+    if (vector && !memory_vector_is_readable(vector, count))
+        return false; /* the kernel says so */
     const struct iovec *first = vector ? first_bytes(vector, count) : NULL;
     enum fault_kind kind = connection ? kind_of(connection) : FAULT_NONE;
     if ((kind != FAULT_RESET && kind != FAULT_HTTP) || (vector && !first))

@@ -17,6 +17,7 @@
 #include "preload/descriptors.h"
 #include "preload/guest.h"
 #include "preload/lineage.h"
+#include "preload/memory.h"
 #include "preload/names.h"
 #include "preload/program.h"
 #include "preload/real.h"
@@ -256,6 +257,7 @@ static bool become_ready(struct policy *policy)
         return false;
     use_own_clock();
     lineage_start();
+    memory_start();
     preset_names(policy);
     guest.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))

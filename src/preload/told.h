@@ -207,4 +207,11 @@ static inline void told_passed(const struct msghdr *message, ssize_t sent)
     }
 }
 
+/* The same of the first `sent` of several messages. */
+static inline void told_all_passed(const struct mmsghdr *messages, long sent)
+{
+    for (long i = 0; i < sent; i++)
+        told_passed(&messages[i].msg_hdr, 0);
+}
+
 #endif

@@ -67,13 +67,6 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
                               : real.sendto(fd, buffer, count, flags, address, length);
 }
 
-static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags, const struct message_address *address)
-{
-    ssize_t sent = ATTEMPT(ssize_t, fd, (const struct sockaddr *)&address->at, address->length, flags,
-                           send_diverted(fd, message->msg_iov, message->msg_iovlen), real.sendmsg(fd, message, flags));
-    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
-}
-
 static ssize_t passing_on(int fd, const struct msghdr *message, int flags)
 {
     ssize_t sent = real.sendmsg(fd, message, flags);
@@ -81,9 +74,16 @@ static ssize_t passing_on(int fd, const struct msghdr *message, int flags)
     return sent;
 }
 
+static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags, const struct message_address *address)
+{
+    ssize_t sent = ATTEMPT(ssize_t, fd, address->at, address->length, flags,
+                           send_diverted(fd, message->msg_iov, message->msg_iovlen), passing_on(fd, message, flags));
+    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
+}
+
 static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
 {
-    return SEND(ssize_t, entry, fd, UNKNOWN, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0,
+    return SEND(ssize_t, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message),
                 send_result > 0 ? message->msg_iov : NULL, passing_on(fd, message, flags));
 }
 
@@ -105,14 +105,21 @@ static const struct mmsghdr *first_sent(const struct mmsghdr *messages, int coun
     return NULL;
 }
 
+static int passing_all_on(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+    int sent = real.sendmmsg(fd, messages, count, flags);
+    told_all_passed(messages, sent);
+    return sent;
+}
+
 /* Told as one send, of that message. */
 static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     const struct mmsghdr *first = NULL;
     int made = 0; /* as the kernel says it */
-    ssize_t sent = SEND(ssize_t, entry, fd, count, count ? messages->msg_hdr.msg_iov : NULL,
-                        count ? messages->msg_hdr.msg_iovlen : 0, first ? first->msg_hdr.msg_iov : NULL,
-                        (made = real.sendmmsg(fd, messages, count, flags), first = first_sent(messages, made),
+    ssize_t sent = SEND(ssize_t, entry, fd, count, memory_message_vector(&messages->msg_hdr),
+                        memory_message_count(&messages->msg_hdr), first ? first->msg_hdr.msg_iov : NULL,
+                        (made = passing_all_on(fd, messages, count, flags), first = first_sent(messages, made),
                          first      ? (ssize_t)first->msg_len
                          : made < 0 ? -1
                                     : 0));
@@ -126,7 +133,7 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
 {
     descriptor entry;
     return GUARDED(fd, entry) ? guarded_sendmmsg(entry, fd, messages, count, flags)
-                              : real.sendmmsg(fd, messages, count, flags);
+                              : passing_all_on(fd, messages, count, flags);
 }
 
 static APART ssize_t guarded_sendfile(descriptor entry, int out, int in, off_t *offset, size_t count)

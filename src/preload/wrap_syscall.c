@@ -86,6 +86,8 @@ static long attempt_by_send(const struct call *call, const struct sockaddr *addr
 {
     int fd = (int)call->a;
     long result = ATTEMPT(long, fd, address, length, flags, send_diverted(fd, vector, count), make(call));
+    if (call->number == SYS_sendmsg)
+        told_passed((const struct msghdr *)call->b, result);
     return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL);
 }
 
@@ -104,6 +106,27 @@ static long pass_on(const struct call *call, const struct msghdr *message)
     return sent;
 }
 
+static long pass_all_on(const struct call *call)
+{
+    long sent = make(call);
+    told_all_passed((const struct mmsghdr *)call->b, sent);
+    return sent;
+}
+
+static long send_messages(const struct call *call)
+{
+    int fd = (int)call->a;
+    descriptor entry = descriptor_get(fd);
+    struct mmsghdr *messages = (struct mmsghdr *)call->b;
+    long made = 0; /* as the kernel says it */
+    long sent = SEND(long, entry, fd, (size_t)call->c, memory_message_vector(&messages->msg_hdr),
+                     memory_message_count(&messages->msg_hdr), NULL, made = pass_all_on(call));
+    if (made != 0 || sent <= 0)
+        return made != 0 ? made : sent;
+    messages->msg_len = (unsigned int)sent; /* of the first message, which was taken */
+    return 1;
+}
+
 static long send_message(const struct call *call)
 {
     int fd = (int)call->a;
@@ -111,9 +134,9 @@ static long send_message(const struct call *call)
     const struct msghdr *message = (const struct msghdr *)call->b;
     struct message_address address;
     if (memory_message_connects(message, (int)call->c, &address))
-        return attempt_by_send(call, (const struct sockaddr *)&address.at, address.length, (int)call->c,
+        return attempt_by_send(call, address.at, address.length, (int)call->c,
                                message->msg_iov, message->msg_iovlen);
-    return SEND(long, entry, fd, UNKNOWN, message ? message->msg_iov : NULL, message ? message->msg_iovlen : 0, NULL,
+    return SEND(long, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message), NULL,
                 pass_on(call, message));
 }
 
@@ -134,7 +157,7 @@ static long send_kind(const struct call *call)
     case SYS_sendfile:
         return send_vector(call, (size_t)call->d, NULL, 0);
     default: /* sendmmsg */
-        return send_vector(call, (size_t)call->c, NULL, 0);
+        return send_messages(call);
     }
 }
 

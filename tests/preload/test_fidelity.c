@@ -158,6 +158,7 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_syscall SAME
 #define TABLE_dlopen OWN      /* no descriptor; below */
 #define TABLE_dlmopen OWN
+#define TABLE_mprotect OWN    /* no descriptor; test_bad_pointers.c */
 #define TABLE_getaddrinfo OWN
 #define TABLE_gethostbyname OWN
 #define TABLE_gethostbyname2 OWN
