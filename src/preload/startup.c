@@ -299,6 +299,8 @@ static void station_adopt(struct station *station, uint32_t epoch)
 {
     uint64_t identity = atomic_load_explicit(&station->identity, memory_order_acquire);
     if (identity >> 32 != epoch) {
+        if (segment_is_private(&station->segment))
+            guard_disown(&station->segment, (uint32_t)identity);
         uint32_t holder = station_join(station, guest_policy());
         uint64_t mine = (uint64_t)epoch << 32 | holder;
         if (atomic_compare_exchange_strong_explicit(&station->identity, &identity, mine, memory_order_acq_rel,

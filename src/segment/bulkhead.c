@@ -162,3 +162,12 @@ void bulkhead_give(struct segment *segment, uint32_t call, uint32_t limit)
     }
     atomic_store_explicit(&record->share, 0, memory_order_release);
 }
+
+void bulkhead_doubt(struct segment *segment, uint32_t call)
+{
+    uint32_t share = atomic_load_explicit(&segment->calls[call].share, memory_order_acquire);
+    struct circuit_entry *entry = circuits_entry(segment, (share & SHARE_CIRCUIT) - 1);
+
+    if (entry != NULL)
+        atomic_store_explicit(&entry->recounted_ns, 0, memory_order_relaxed);
+}

@@ -30,6 +30,9 @@ bool bulkhead_take(struct segment *segment, uint32_t circuit, uint32_t call, uin
  */
 void bulkhead_give(struct segment *segment, uint32_t call, uint32_t limit);
 
+/* The record's share may be a dead owner's: who would be refused for it counts anew at once. */
+void bulkhead_doubt(struct segment *segment, uint32_t call);
+
 /* The connections of living processes that have a share, for observers. System calls as above. */
 uint32_t bulkhead_count(const struct segment *segment, uint32_t circuit);
 

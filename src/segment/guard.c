@@ -9,6 +9,7 @@
 #include "segment/circuits.h"
 #include "segment/clock.h"
 #include "segment/overdue.h"
+#include "segment/process.h"
 #include "segment/settle.h"
 
 /* A CAS of a call's state loses only to another step of the same call, of which there are few. */
@@ -159,6 +160,21 @@ void guard_forget(struct guard *guard, uint32_t call, const struct target *targe
         bulkhead_give(guard->segment, call, target->max_connections);
         calls_release(guard->segment, call, guard->holder);
         return;
+    }
+}
+
+void guard_disown(struct segment *segment, uint32_t holder)
+{
+    struct call_view view;
+
+    process_leave(segment, holder); /* so the leases are a dead process's, which the next admission takes back */
+    for (uint32_t call = 0; call < calls_limit(segment); call++) {
+        if (!calls_read_own(segment, call, holder, &view))
+            continue;
+        if (view.in_flight)
+            calls_settle(segment, call, &view, CALL_SETTLED);
+        bulkhead_doubt(segment, call);
+        calls_release(segment, call, holder);
     }
 }
 

@@ -114,6 +114,12 @@ bool guard_waits_for_siblings(struct guard *guard, uint32_t call, const struct t
                               const struct observation *observation, const uint64_t *siblings, size_t count,
                               uint64_t address_key);
 
+/*
+ * In a fork's child, of its copy of a private segment: the calls, shares and leases of `holder` are its parent's and
+ * none here. What the circuits have learned stays. Idempotent; several threads may do it. No system call.
+ */
+void guard_disown(struct segment *segment, uint32_t holder);
+
 /* The connection is over: its record goes back. A call that is still unsettled then is neutral, unknown. */
 void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns);
 

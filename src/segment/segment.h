@@ -71,8 +71,16 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
  */
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
 
-/* A segment in this process's own memory, for scope = process. Shared with nobody; a fork's child gets a copy. */
+/*
+ * A segment in this process's own memory, for scope = process. Shared with nobody; a fork's child gets a copy, with
+ * what its circuits know, and is to say so (guard_disown).
+ */
 bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity);
+
+static inline bool segment_is_private(const struct segment *segment)
+{
+    return segment->path[0] == '\0';
+}
 
 /* Unmaps. Never in a host process: other threads may be inside. */
 void segment_detach(struct segment *segment);
