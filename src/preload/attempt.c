@@ -366,7 +366,7 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
             continue;
         int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
         if (phase != PHASE_CONNECTING || !life_is_same_socket(connection, fd))
-            return true;
+            return !life_may_be_anothers(connection);
         enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
         if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
             return true;

@@ -114,6 +114,8 @@ void connection_error_read(descriptor entry, int fd, int pending);
 
 /* After a message was sent: descriptors that it passes on (SCM_RIGHTS) may be used by another process from now on. */
 void connection_passed(const struct msghdr *message);
+/* The same of one descriptor that a child is to have. */
+void connection_handed(int fd);
 
 /* Before the real shutdown. */
 void connection_shutting(int fd, int how);

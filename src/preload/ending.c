@@ -34,6 +34,20 @@ void connection_shutting(int fd, int how)
         connection_mark(connection, CONNECTION_SHUT_WRITE);
 }
 
+static void hand_over(descriptor entry)
+{
+    struct connection *connection = life_of(entry);
+    if (!connection)
+        return;
+    connection_mark(connection, CONNECTION_PASSED);
+    connection_mark(connection, CONNECTION_SHARED);
+}
+
+void connection_handed(int fd)
+{
+    hand_over(descriptor_get(fd));
+}
+
 void connection_passed(const struct msghdr *message)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR((struct msghdr *)message, part)) {
@@ -43,11 +57,7 @@ void connection_passed(const struct msghdr *message)
         for (size_t i = 0; i < count && i < PASSED_MAX; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-            struct connection *connection = life_of(descriptor_get(fd));
-            if (!connection)
-                continue;
-            connection_mark(connection, CONNECTION_PASSED);
-            connection_mark(connection, CONNECTION_SHARED);
+            connection_handed(fd);
         }
     }
 }
@@ -166,9 +176,12 @@ static descriptor share(int fd)
 void connection_duplicated(int fd, int to)
 {
     descriptor entry = share(fd), former = descriptor_get(to);
-    if ((!entry && !former) ||
-        ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()))
+    if (!entry && !former)
         return;
+    if ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()) {
+        hand_over(entry); /* a vfork's child makes it its standard input, say, before its exec */
+        return;
+    }
     struct connection *connection = life_of_anybody(entry);
     if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
         entry = 0; /* another thread has closed it, and its record moves on */

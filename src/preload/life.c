@@ -85,11 +85,7 @@ void life_connected(struct connection *connection)
                         clock_circuit_ns());
 }
 
-/*
- * Whether another process may go on with it: one that it was passed to, or a child that was forked while this process
- * had not asked anything itself.
- */
-static bool may_be_anothers(const struct connection *connection)
+bool life_may_be_anothers(const struct connection *connection)
 {
     return connection_has(connection, CONNECTION_PASSED) ||
            (life_phase(connection) == PHASE_CONNECTED && connection->forks != lineage_forks());
@@ -310,7 +306,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
     }
     if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT) &&
-        !may_be_anothers(connection)) {
+        !life_may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
         guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
@@ -338,14 +334,14 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
             seen = seen_dead(connection, &error);
         else if (!connection_has(connection, CONNECTION_DELAYED)) /* in rehearsal: given up before it had begun */
             return;                                               /* the error was taken by somebody we did not see */
-    } else if (state.stage == SOCKET_PEER_DONE) {
+    } else if (state.stage == SOCKET_PEER_DONE && !life_may_be_anothers(connection)) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */
         if (phase == PHASE_REQUESTED ||
             waited_ns(connection, clock_real_ns()) >= connection_target(connection)->rules.abandon_after_ns)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
-        if (end == LIFE_EXITS || may_be_anothers(connection))
+        if (end == LIFE_EXITS || life_may_be_anothers(connection))
             return;
         if (state.stage == SOCKET_UNKNOWN && phase == PHASE_CONNECTING)
             return; /* the kernel says nothing of this protocol */

@@ -33,6 +33,11 @@ uint32_t lineage_new_epoch(void)
     return epoch;
 }
 
+void lineage_note_child(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
 /*
  * In a fork's child, before the program's own code runs there: the child knows itself. Otherwise a vfork of the child's
  * could be the first to look, and take its own pid for the child's. A vfork does not run this, which is what we want; a
@@ -40,14 +45,9 @@ uint32_t lineage_new_epoch(void)
  */
 static void begin_child(void)
 {
-    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+    lineage_note_child();
     atomic_store_explicit(&lineage_page->epoch, 0, memory_order_relaxed);
     lineage_new_epoch();
-}
-
-static void count_fork(void)
-{
-    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 }
 
 void lineage_start(void)
@@ -60,14 +60,17 @@ void lineage_start(void)
         else
             munmap(page, (size_t)size);
     }
-    pthread_atfork(NULL, count_fork, begin_child);
+    pthread_atfork(NULL, lineage_note_child, begin_child);
     lineage_epoch();
 }
 
 bool lineage_is_borrowed(void)
 {
     lineage_epoch();
-    return lineage_pid() != (uint32_t)getpid();
+    bool is_borrowed = lineage_pid() != (uint32_t)getpid();
+    if (is_borrowed)
+        lineage_note_child(); /* whichever way it was made */
+    return is_borrowed;
 }
 
 uint32_t lineage_pid(void)

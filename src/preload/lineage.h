@@ -38,9 +38,12 @@ static inline uint32_t lineage_epoch(void)
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */
 bool lineage_is_borrowed(void);
 
+/* A child is made, or was, by whatever means. */
+void lineage_note_child(void);
 /*
- * How often this process and its ancestors have forked, in 24 bits: a socket that is older than the last fork may be
- * another process's too.
+ * How many children this process and its ancestors have made, in 24 bits: a socket that is older than the last one may
+ * be another process's too. Nobody counts those of a program that makes the system call by itself, unless they use a
+ * wrapper in this memory.
  */
 uint32_t lineage_forks(void);
 

@@ -35,7 +35,7 @@ enum connection_flag {
     CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_OVER = 1u << 12,     /* the peer is gone: what is sent to it from now on is no request */
     CONNECTION_BROKEN = 1u << 13,   /* a request on it was refused: nothing is sent on it any more */
-    CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process (SCM_RIGHTS) */
+    CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process, for its use */
     CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
     CONNECTION_REJECTED = 1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
     CONNECTION_LIMITED = 1u << 17,  /* its attempt has a limit of ours, which the connection must not have */

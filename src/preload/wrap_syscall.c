@@ -9,12 +9,13 @@
 #include <sys/syscall.h>
 
 #include "preload/guest.h"
+#include "preload/lineage.h"
 #include "preload/memory.h"
 #include "preload/real.h"
 #include "preload/told.h"
 
 /* What a number is about. */
-enum kind { KIND_OTHER, KIND_ATTEMPT, KIND_SEND, KIND_SPLICE, KIND_RECEIVE, KIND_OPTION, KIND_DUPLICATE, KIND_END };
+enum kind { KIND_OTHER, KIND_ATTEMPT, KIND_SEND, KIND_SPLICE, KIND_RECEIVE, KIND_OPTION, KIND_DUPLICATE, KIND_END, KIND_CHILD };
 
 struct call {
     long number, a, b, c, d, e, f;
@@ -58,6 +59,15 @@ static inline enum kind kind_of(long number)
     case SYS_shutdown:
     case SYS_exit_group:
         return KIND_END;
+#ifdef SYS_fork
+    case SYS_fork:
+    case SYS_vfork:
+#endif
+#ifdef SYS_clone3
+    case SYS_clone3:
+#endif
+    case SYS_clone:
+        return KIND_CHILD;
     default:
         return KIND_OTHER;
     }
@@ -259,7 +269,7 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     static long (*const by_kind[])(const struct call *call) = {
         [KIND_OTHER] = make,          [KIND_ATTEMPT] = attempt, [KIND_SEND] = send_kind,
         [KIND_SPLICE] = splice_both,  [KIND_RECEIVE] = receive, [KIND_OPTION] = read_option,
-        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,
+        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,      [KIND_CHILD] = make,
     };
     const struct call call = {number, a, b, c, d, e, f};
     return by_kind[kind_of(number)](&call);
@@ -267,7 +277,10 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
 
 JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (guest_ready() && UNLIKELY(kind_of(number) != KIND_OTHER))
-        return guarded_syscall(number, a, b, c, d, e, f);
+    if (guest_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
+        if (kind_of(number) != KIND_CHILD)
+            return guarded_syscall(number, a, b, c, d, e, f);
+        lineage_note_child();
+    }
     JUMP real.syscall(number, a, b, c, d, e, f);
 }

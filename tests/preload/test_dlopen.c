@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -46,6 +47,47 @@ static void deeply_bound_library_is_guarded(void **state)
     refuse_through(function_of(library), &server, "1 failed:refused");
     assert_int_equal(dlclose(library), 0);
     server_stop(&server);
+}
+
+/* Whether a library that asks to bind deep is bound to what stands in front, or past it. */
+enum bound { BOUND_TO_US = 1, BOUND_DEEP };
+
+static int scene_bind(int argc, char **argv)
+{
+    connect_fn *(*deep)(void);
+    bool in_space = argc > 1;
+    void *library =
+        in_space ? dlmopen(LM_ID_BASE, argv[0], RTLD_NOW | RTLD_DEEPBIND) : dlopen(argv[0], RTLD_NOW | RTLD_DEEPBIND);
+    if (!library)
+        return 9;
+    *(void **)&deep = dlsym(library, "deep_function");
+    return deep() == dlsym(RTLD_DEFAULT, "connect") ? BOUND_TO_US : BOUND_DEEP;
+}
+
+static void flag_is_left_out_only_where_the_library_guards(void **state)
+{
+    static const struct {
+        const char *environment, *policy;
+        int bound;
+    } cases[] = {
+        {NULL, NULL, BOUND_TO_US},
+        {"SOCKFUSE=off", NULL, BOUND_DEEP},
+        {"SOCKFUSE_POLICY=/dev/null", NULL, BOUND_DEEP},
+        {NULL, "[target\n", BOUND_DEEP},
+    };
+    const char *path = stage_compile("deep", NULL, "");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int in_space = 0; in_space < 2; in_space++) {
+            char output[512];
+            int status = scene_run("bind", &(struct scene_options){.policy = cases[i].policy,
+                                                                   .environment = {cases[i].environment},
+                                                                   .arguments = {path, in_space ? "dlmopen" : NULL},
+                                                                   .output = output,
+                                                                   .output_size = sizeof output});
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), cases[i].bound);
+        }
 }
 
 /* It has a libc of its own, which nobody can stand before. */
@@ -100,10 +142,12 @@ int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(deeply_bound_library_is_guarded),
+        cmocka_unit_test(flag_is_left_out_only_where_the_library_guards),
         cmocka_unit_test(library_in_a_name_space_of_its_own_works),
         cmocka_unit_test(plugin_is_found_through_its_callers_search_path),
         cmocka_unit_test(null_and_flags_work_as_ever),
     };
-    stage_enter(argc, argv, NULL, NULL);
+    static const struct scene scenes[] = {{"bind", scene_bind}, {NULL, NULL}};
+    stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

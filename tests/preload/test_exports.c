@@ -235,7 +235,7 @@ static void check_that_it_jumps(const char *name, const ElfW(Sym) * symbol)
 /* And so must the stubs, by which a process without a policy makes its first call. */
 static void wrappers_that_must_jump_do(void **state)
 {
-    static const char *const jumping[] = {"dlopen", "dlmopen", "syscall"};
+    static const char *const jumping[] = {"dlopen", "dlmopen", "syscall", "vfork", "_Fork", "clone"};
     size_t stubs = 0;
     (void)state;
     for (size_t i = 0; i < COUNT(jumping); i++) {

@@ -158,6 +158,16 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_syscall SAME
 #define TABLE_dlopen OWN      /* no descriptor; below */
 #define TABLE_dlmopen OWN
+#define TABLE_vfork OWN       /* test_lineage.c */
+#define TABLE__Fork OWN
+#define TABLE_clone OWN
+#define TABLE_posix_spawn OWN
+#define TABLE_posix_spawnp OWN
+#define TABLE_pidfd_spawn OWN
+#define TABLE_pidfd_spawnp OWN
+#define TABLE_posix_spawn_file_actions_adddup2 OWN
+#define TABLE_system OWN
+#define TABLE_popen OWN
 #define TABLE_mprotect OWN    /* no descriptor; test_bad_pointers.c */
 #define TABLE_getaddrinfo OWN
 #define TABLE_gethostbyname OWN

@@ -110,7 +110,10 @@ static void connection_that_a_child_goes_on_with_is_not_given_up_by_the_parents_
     }
 }
 
-static void pass_on(int fd, bool by_syscall)
+enum passing { BY_SENDMSG, BY_NUMBER, BY_SENDMMSG, BY_NUMBER_OF_MANY, BY_FASTOPEN, PASSINGS };
+
+/* As the second of two messages, where there are two. */
+static void pass_on(int fd, enum passing way)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -127,7 +130,20 @@ static void pass_on(int fd, bool by_syscall)
     part->cmsg_type = SCM_RIGHTS;
     part->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(part), &fd, sizeof(int));
-    assert_int_equal(by_syscall ? syscall(SYS_sendmsg, ends[0], &message, 0) : sendmsg(ends[0], &message, 0), 1);
+    struct mmsghdr both[] = {{.msg_hdr = {.msg_iov = &vector, .msg_iovlen = 1}}, {.msg_hdr = message}};
+    switch (way) {
+    case BY_NUMBER:
+        assert_int_equal(syscall(SYS_sendmsg, ends[0], &message, 0), 1);
+        break;
+    case BY_SENDMMSG:
+        assert_int_equal(sendmmsg(ends[0], both, 2, 0), 2);
+        break;
+    case BY_NUMBER_OF_MANY:
+        assert_int_equal(syscall(SYS_sendmmsg, ends[0], both, 2, 0), 2);
+        break;
+    default:
+        assert_int_equal(sendmsg(ends[0], &message, way == BY_FASTOPEN ? MSG_FASTOPEN : 0), 1);
+    }
     close(ends[0]);
     close(ends[1]);
 }
@@ -136,9 +152,9 @@ static void connection_that_was_passed_on_is_not_given_up_by_the_close(void **st
 {
     struct line line;
     (void)state;
-    for (int by_syscall = 0; by_syscall < 2; by_syscall++) {
+    for (enum passing way = 0; way < PASSINGS; way++) {
         line_open(&line, "127.0.0.1");
-        pass_on(line.fd, by_syscall);
+        pass_on(line.fd, way);
         wait_long();
         close(line.fd);
         expect(&line.server, "1 neutral:unknown");
@@ -156,7 +172,7 @@ static void kept_connection_that_was_passed_on_is_given_up_where_it_was_asked_ag
     assert_int_equal(send(line.fd, "a", 1, 0), 1);
     assert_int_equal(bare.send(line.peer, "+", 1, 0), 1);
     assert_int_equal(recv(line.fd, &byte, 1, 0), 1);
-    pass_on(line.fd, false);
+    pass_on(line.fd, BY_SENDMSG);
     assert_int_equal(send(line.fd, "b", 1, 0), 1);
     wait_long();
     close(line.fd);

@@ -5,3 +5,8 @@ int deep_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     return connect(fd, address, length);
 }
+
+int (*deep_function(void))(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return connect;
+}

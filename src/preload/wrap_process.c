@@ -1,0 +1,85 @@
+/*
+ * wrap_process.c - the ways to make a process that pthread_atfork(3) does not tell of: vfork, clone, posix_spawn and
+ * what libc builds on them (system, popen).
+ *
+ * The child may have any connection that stands now, so it is counted (lineage.h) before the call; then the way ends in
+ * a jump, for vfork returns twice on one stack. A descriptor that posix_spawn is told to hand over is marked.
+ */
+#define _GNU_SOURCE
+#include "preload/lineage.h"
+#include "preload/real.h"
+#include "preload/told.h"
+
+JUMPS pid_t wrap_vfork(void)
+{
+    lineage_note_child();
+    JUMP real.vfork();
+}
+
+JUMPS int wrap_clone(int (*start)(void *), void *stack, int flags, void *argument, void *parent, void *tls, void *child)
+{
+    lineage_note_child();
+    JUMP real.clone(start, stack, flags, argument, parent, tls, child);
+}
+
+JUMPS int wrap_posix_spawn(pid_t *pid, const char *path, const void *actions, const void *attributes,
+                           char *const *arguments, char *const *environment)
+{
+    lineage_note_child();
+    JUMP real.posix_spawn(pid, path, actions, attributes, arguments, environment);
+}
+
+JUMPS int wrap_posix_spawnp(pid_t *pid, const char *file, const void *actions, const void *attributes,
+                            char *const *arguments, char *const *environment)
+{
+    lineage_note_child();
+    JUMP real.posix_spawnp(pid, file, actions, attributes, arguments, environment);
+}
+
+JUMPS int wrap_system(const char *command)
+{
+    lineage_note_child();
+    JUMP real.system(command);
+}
+
+JUMPS FILE *wrap_popen(const char *command, const char *mode)
+{
+    lineage_note_child();
+    JUMP real.popen(command, mode);
+}
+
+#if __GLIBC_PREREQ(2, 34)
+JUMPS pid_t wrap__Fork(void)
+{
+    lineage_note_child();
+    JUMP real._Fork();
+}
+#endif
+
+#if __GLIBC_PREREQ(2, 39)
+JUMPS int wrap_pidfd_spawn(int *fd, const char *path, const void *actions, const void *attributes,
+                           char *const *arguments, char *const *environment)
+{
+    lineage_note_child();
+    JUMP real.pidfd_spawn(fd, path, actions, attributes, arguments, environment);
+}
+
+JUMPS int wrap_pidfd_spawnp(int *fd, const char *file, const void *actions, const void *attributes,
+                            char *const *arguments, char *const *environment)
+{
+    lineage_note_child();
+    JUMP real.pidfd_spawnp(fd, file, actions, attributes, arguments, environment);
+}
+#endif
+
+int wrap_posix_spawn_file_actions_adddup2(void *actions, int fd, int to)
+{
+    descriptor entry;
+    int result = real.posix_spawn_file_actions_adddup2(actions, fd, to);
+    if (result == 0 && GUARDED(fd, entry)) {
+        int error = errno;
+        connection_handed(fd);
+        errno = error;
+    }
+    return result;
+}

@@ -1,0 +1,373 @@
+/*
+ * test_lineage.c - what a child has of its parent: connections that were handed to it, in whatever way it was made, and
+ * with scope = process the circuits, but none of the parent's calls.
+ */
+/* links: core */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+extern char **environ;
+
+/* --- ways to make a child that comes to nothing --- */
+
+static pid_t by_fork(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    return pid;
+}
+
+static pid_t by_vfork(void)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    return pid;
+}
+
+static int leave(void *unused)
+{
+    (void)unused;
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static pid_t by_clone(void)
+{
+    static _Alignas(16) char stack[65536];
+    return clone(leave, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+}
+
+static pid_t by_number_fork(void)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0)
+        syscall(SYS_exit_group, 0);
+    return pid;
+}
+
+static char *const true_words[] = {"true", NULL};
+
+static pid_t by_spawn(void)
+{
+    pid_t pid;
+    CHECK(posix_spawn(&pid, "/bin/true", NULL, NULL, true_words, environ) == 0);
+    return pid;
+}
+
+static pid_t by_spawn_in_path(void)
+{
+    pid_t pid;
+    CHECK(posix_spawnp(&pid, "true", NULL, NULL, true_words, environ) == 0);
+    return pid;
+}
+
+static pid_t by_system(void)
+{
+    CHECK(system("true") == 0);
+    return 0;
+}
+
+static pid_t by_popen(void)
+{
+    FILE *pipe = popen("true", "r");
+    CHECK(pipe && pclose(pipe) == 0);
+    return 0;
+}
+
+static pid_t by_nothing(void)
+{
+    return 0;
+}
+
+static const struct way {
+    const char *name;
+    pid_t (*make)(void);
+} ways[] = {
+    {"fork", by_fork},         {"vfork", by_vfork},
+    {"clone", by_clone},       {"clone by number", by_number_fork},
+    {"posix_spawn", by_spawn}, {"posix_spawnp", by_spawn_in_path},
+    {"system", by_system},     {"popen", by_popen},
+};
+
+/* Connects, lets it stay for a while, makes a child, and closes; what is counted says whether it was charged. */
+static void close_after(pid_t (*make)(void), bool asked, const char *words)
+{
+    struct server server;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_connect(&server, 0), peer = server_accept(&server);
+    if (asked)
+        CHECK(send(fd, "request", 7, 0) == 7);
+    wait_long();
+    pid_t pid = make();
+    CHECK(pid >= 0);
+    close(fd);
+    expect(&server, words);
+    if (pid > 0)
+        actor_wait(pid);
+    bare.close(peer);
+    server_stop(&server);
+}
+
+static void connection_that_any_child_may_have_is_not_given_up_by_the_close(void **state)
+{
+    (void)state;
+    close_after(by_nothing, false, "1 failed:response-timeout");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        at_hand = ways[i].name;
+        close_after(ways[i].make, false, "1 neutral:unknown");
+    }
+    at_hand = NULL;
+}
+
+/* A helper that has nothing to do with it takes away no failure. */
+static void request_of_ones_own_is_given_up_whatever_children_there_are(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        at_hand = ways[i].name;
+        close_after(ways[i].make, true, "1 failed:response-timeout");
+    }
+    at_hand = NULL;
+}
+
+/* --- handed over --- */
+
+static pid_t hand_by_vfork(int fd)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        dup2(fd, 0);
+        execl("/bin/true", "true", NULL);
+        _exit(1);
+    }
+    return pid;
+}
+
+static pid_t hand_by_vfork_and_number(int fd)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        syscall(SYS_dup3, fd, 99, O_CLOEXEC);
+        _exit(0);
+    }
+    return pid;
+}
+
+static pid_t hand_by_spawn(int fd)
+{
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    CHECK(posix_spawn_file_actions_init(&actions) == 0 && posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0 &&
+          posix_spawn(&pid, "/bin/true", &actions, NULL, true_words, environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
+static void request_whose_answer_a_spawned_child_reads_is_not_given_up(void **state)
+{
+    static pid_t (*const hands[])(int fd) = {hand_by_vfork, hand_by_vfork_and_number, hand_by_spawn};
+    (void)state;
+    for (size_t i = 0; i < sizeof hands / sizeof *hands; i++) {
+        for (int again = 0; again < 2; again++) {
+            struct server server;
+            server_start(&server, "127.0.0.1", SERVER_LISTENS);
+            int fd = caller_connect(&server, 0), peer = server_accept(&server);
+            CHECK(send(fd, "request", 7, 0) == 7);
+            wait_long();
+            actor_wait(hands[i](fd));
+            if (again) { /* it is the parent's after all */
+                CHECK(send(fd, "request", 7, 0) == 7);
+                wait_long();
+            }
+            close(fd);
+            expect(&server, again ? "1 failed:response-timeout" : "1 neutral:unknown");
+            bare.close(peer);
+            server_stop(&server);
+        }
+    }
+}
+
+/* --- scope = process --- */
+
+#define OWN                                                                                                            \
+    "[own]\nmatch = 127.0.0.1:*\nscope = process\nfailure_threshold = 1\nreset_timeout = 1h\nresponse_timeout = 1s\n"  \
+    "connect_timeout = 1m\nfailure_rate = 0%\n"
+
+static _Atomic uint64_t *clock_ns;
+
+static void advance_s(uint64_t seconds)
+{
+    atomic_fetch_add(clock_ns, seconds * 1000000000u);
+}
+
+static void find_clock(void)
+{
+    int fd = open(getenv("SOCKFUSE_CLOCK"), O_RDWR | O_CLOEXEC);
+    clock_ns = mmap(NULL, sizeof *clock_ns, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(fd >= 0 && clock_ns != MAP_FAILED);
+    close(fd);
+}
+
+static pid_t fork_by_number(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+/* What is played in a child, a grandchild, and a child that libc knows nothing of, each from a fresh start. */
+static void play_in_children(void (*prepare)(struct server *server), void (*play)(struct server *server))
+{
+    for (int way = 0; way < 3; way++) {
+        struct server server;
+        server_start(&server, "127.0.0.1", SERVER_LISTENS);
+        prepare(&server);
+        pid_t pid = way == 2 ? fork_by_number() : fork();
+        if (pid == 0) {
+            if (way == 1)
+                _exit(exited_well(actor_wait(actor_fork((void (*)(void *))play, &server))) ? 0 : 1);
+            play(&server);
+            _exit(0);
+        }
+        CHECK(exited_well(actor_wait(pid)));
+        server_stop(&server);
+    }
+}
+
+static bool is_refused(const struct server *server)
+{
+    int fd = caller_socket(server, 0), result = connect(fd, AT(server));
+    if (result < 0)
+        CHECK(errno == ECONNREFUSED);
+    return result < 0;
+}
+
+static void ask(struct server *server)
+{
+    int fd = caller_connect(server, 0);
+    server_accept(server);
+    CHECK(send(fd, "request", 7, 0) == 7);
+}
+
+static void answer_then_come_back_later(struct server *server)
+{
+    char byte;
+    int fd = caller_connect(server, 0), peer = server_accept(server);
+    CHECK(send(fd, "request", 7, 0) == 7 && bare.send(peer, "answer", 6, 0) == 6 && recv(fd, &byte, 1, 0) == 1);
+    advance_s(2);
+    CHECK(!is_refused(server));
+}
+
+static int scene_overdue(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    find_clock();
+    play_in_children(ask, answer_then_come_back_later);
+    /* The parent is charged for its own. */
+    struct server server;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    ask(&server);
+    advance_s(2);
+    CHECK(is_refused(&server));
+    return 0;
+}
+
+static void take_the_only_place(struct server *server)
+{
+    CHECK(!is_refused(server) && is_refused(server));
+}
+
+static int scene_places(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    play_in_children(take_the_only_place, take_the_only_place);
+    return 0;
+}
+
+static void open_it(struct server *server)
+{
+    int fd = caller_connect(server, 0);
+    char byte;
+    bare.close(server_accept(server));
+    CHECK(recv(fd, &byte, 1, 0) == 0 && is_refused(server));
+    close(fd);
+}
+
+static void find_it_open(struct server *server)
+{
+    CHECK(is_refused(server));
+}
+
+static void open_it_and_probe(struct server *server)
+{
+    open_it(server);
+    advance_s(3601 * 2);
+    CHECK(!is_refused(server) && is_refused(server)); /* the probe, and who comes beside it */
+}
+
+static void probe_too(struct server *server)
+{
+    CHECK(!is_refused(server) && is_refused(server));
+}
+
+static int scene_states(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    find_clock();
+    play_in_children(open_it, find_it_open);
+    play_in_children(open_it_and_probe, probe_too);
+    return 0;
+}
+
+static void play_own(const char *scene, const char *policy)
+{
+    char clock[PATH_MAX + 16];
+    snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", stage_file("clock", "12345678"));
+    assert_true(exited_well(scene_run(scene, &(struct scene_options){.policy = policy, .environment = {clock}})));
+}
+
+static void child_is_not_charged_for_its_parents_calls(void **state)
+{
+    (void)state;
+    play_own("overdue", OWN);
+}
+
+static void child_has_its_own_places_of_max_connections(void **state)
+{
+    (void)state;
+    play_own("places", OWN "max_connections = 1\n");
+}
+
+static void child_begins_with_what_the_circuits_know_but_without_the_probes(void **state)
+{
+    (void)state;
+    play_own("states", OWN);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scene scenes[] = {
+        {"overdue", scene_overdue}, {"places", scene_places}, {"states", scene_states}, {NULL, NULL}};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connection_that_any_child_may_have_is_not_given_up_by_the_close),
+        cmocka_unit_test(request_of_ones_own_is_given_up_whatever_children_there_are),
+        cmocka_unit_test(request_whose_answer_a_spawned_child_reads_is_not_given_up),
+        cmocka_unit_test(child_is_not_charged_for_its_parents_calls),
+        cmocka_unit_test(child_has_its_own_places_of_max_connections),
+        cmocka_unit_test(child_begins_with_what_the_circuits_know_but_without_the_probes),
+    };
+    stage_enter(argc, argv, NULL, scenes);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
