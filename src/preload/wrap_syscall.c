@@ -15,7 +15,17 @@
 #include "preload/told.h"
 
 /* What a number is about. */
-enum kind { KIND_OTHER, KIND_ATTEMPT, KIND_SEND, KIND_SPLICE, KIND_RECEIVE, KIND_OPTION, KIND_DUPLICATE, KIND_END, KIND_CHILD };
+enum kind {
+    KIND_OTHER,
+    KIND_ATTEMPT,
+    KIND_SEND,
+    KIND_SPLICE,
+    KIND_RECEIVE,
+    KIND_OPTION,
+    KIND_DUPLICATE,
+    KIND_END,
+    KIND_CHILD
+};
 
 struct call {
     long number, a, b, c, d, e, f;
