@@ -248,10 +248,29 @@ static const char policy[] =
     "probe_timeout = 1h\nconnect_timeout = 1h\n"
     "[own]\nmatch = 127.0.0.21:*\nscope = process\n";
 
-enum { ASKED, PLAIN, OPENS, LIMITS, BULKHEAD, ANSWERS, RESETS, HANGS, REFUSES, DELAYS, PROBED, OWN, IPV6, UNIX, LISTENERS };
-static const char *const hosts[LISTENERS] = {"127.0.0.1", "127.0.0.1",  "127.0.0.4",  "127.0.0.5",  "127.0.0.7",  "127.0.0.8",
-                                             "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.20",
-                                             "127.0.0.21", "::1",        "unix"};
+enum {
+    ASKED,
+    PLAIN,
+    OPENS,
+    LIMITS,
+    BULKHEAD,
+    ANSWERS,
+    RESETS,
+    HANGS,
+    REFUSES,
+    DELAYS,
+    PROBED,
+    OWN,
+    IPV6,
+    UNIX,
+    LISTENERS
+};
+static const char *const hosts[LISTENERS] = {
+    [ASKED] = "127.0.0.1",    [PLAIN] = "127.0.0.1",   [OPENS] = "127.0.0.4",   [LIMITS] = "127.0.0.5",
+    [BULKHEAD] = "127.0.0.7", [ANSWERS] = "127.0.0.8", [RESETS] = "127.0.0.10", [HANGS] = "127.0.0.11",
+    [REFUSES] = "127.0.0.12", [DELAYS] = "127.0.0.13", [PROBED] = "127.0.0.20", [OWN] = "127.0.0.21",
+    [IPV6] = "::1",           [UNIX] = "unix",
+};
 static struct server listeners[LISTENERS], refuser, opener, hole, turned;
 static char *page;
 
