@@ -183,6 +183,8 @@ void connection_duplicated(int fd, int to)
         return;
     }
     struct connection *connection = life_of_anybody(entry);
+    if (connection && connection->epoch != lineage_epoch())
+        lineage_take_over(entry);
     if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
         entry = 0; /* another thread has closed it, and its record moves on */
     descriptor_set(to, entry, &former);

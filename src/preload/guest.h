@@ -18,7 +18,8 @@
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_first, descriptor_near, far_root: what each number is; highest_chunk
  *   pool.c         pool_first, pool_chunks, high, free_list: the records of connections
- *   lineage.c      lineage_page, fallback, forks, last_epoch: which process this is
+ *   lineage.c      lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
+ *                  taken_over, taken_over_places: what children do with its connections
  *   life.c         polite: circuits on which the program speaks first
  *   held.c         places, holding: failures that wait for another address
  *   siblings.c     table, connections: attempts side by side

@@ -87,8 +87,16 @@ void life_connected(struct connection *connection)
 
 bool life_may_be_anothers(const struct connection *connection)
 {
-    return connection_has(connection, CONNECTION_PASSED) ||
-           (life_phase(connection) == PHASE_CONNECTED && connection->forks != lineage_forks());
+    uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    enum phase phase = life_phase(connection);
+    if (connection_has(connection, CONNECTION_PASSED) ||
+        lineage_is_taken_over(atomic_load_explicit(&connection->entry, memory_order_relaxed), since_ns))
+        return true;
+    if (phase == PHASE_CONNECTED)
+        return connection->forks != lineage_forks();
+    uint64_t now_ns = clock_real_ns();
+    return phase == PHASE_REQUESTED && now_ns - since_ns >= connection_target(connection)->rules.abandon_after_ns &&
+           lineage_has_just_made_child(since_ns, now_ns); /* sooner it is a cancellation anyway */
 }
 
 void life_requested(struct connection *connection)

@@ -45,8 +45,8 @@ void life_came_late(struct connection *connection, enum seen seen, int error);
 /* The attempt is connected, as the kernel or the program's success shows. Idempotent. */
 void life_connected(struct connection *connection);
 /*
- * Whether another process may go on with it: one that it was handed to, or a child that was made while this process had
- * not asked anything itself.
+ * Whether another process may go on with it: one that it was handed to, a child that was made while this process had
+ * not asked anything itself, or one that was made just now.
  */
 bool life_may_be_anothers(const struct connection *connection);
 /* Something was sent. */

@@ -10,10 +10,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "segment/clock.h"
+
 /* Ordinary memory, which a child inherits, until we have started; and before Linux 4.14, which can't wipe. */
 static struct lineage_page fallback;
 struct lineage_page *lineage_page = &fallback;
 static _Atomic uint32_t forks;
+static _Atomic uint64_t last_child_ns;
+/* A program that waits for anything after its fork takes longer. */
+#define HANDED_OVER_WITHIN_NS (30 * NS_PER_MS)
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
 /* Threads may race; one of them wins, all see its epoch. */
@@ -33,9 +38,48 @@ uint32_t lineage_new_epoch(void)
     return epoch;
 }
 
+/*
+ * What children took over: real time in ms:32 | a part of the connection's entry:32, each at its place. Shared with all
+ * descendants; NULL: there was no memory.
+ */
+static _Atomic uint64_t *taken_over;
+static size_t taken_over_places;
+
+static uint32_t part_of(uint64_t entry)
+{
+    return (uint32_t)(entry >> 8) ^ (uint32_t)(entry >> 40);
+}
+
+static _Atomic uint64_t *place_of(uint64_t entry)
+{
+    return taken_over ? &taken_over[part_of(entry) % taken_over_places] : NULL;
+}
+
+void lineage_take_over(uint64_t entry)
+{
+    _Atomic uint64_t *place = place_of(entry);
+    if (place)
+        atomic_store_explicit(place, clock_real_ns() / NS_PER_MS << 32 | part_of(entry), memory_order_relaxed);
+}
+
+bool lineage_is_taken_over(uint64_t entry, uint64_t since_ns)
+{
+    _Atomic uint64_t *place = place_of(entry);
+    uint64_t mark = place ? atomic_load_explicit(place, memory_order_relaxed) : 0;
+    return mark != 0 && (uint32_t)mark == part_of(entry) &&
+           (int32_t)((uint32_t)(mark >> 32) - (uint32_t)(since_ns / NS_PER_MS)) >= 0;
+}
+
 void lineage_note_child(void)
 {
     atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+    atomic_store_explicit(&last_child_ns, clock_real_ns(), memory_order_relaxed);
+}
+
+bool lineage_has_just_made_child(uint64_t since_ns, uint64_t now_ns)
+{
+    uint64_t last_ns = atomic_load_explicit(&last_child_ns, memory_order_relaxed);
+    return last_ns >= since_ns && now_ns - last_ns < HANDED_OVER_WITHIN_NS;
 }
 
 /*
@@ -59,6 +103,11 @@ void lineage_start(void)
             lineage_page = page;
         else
             munmap(page, (size_t)size);
+    }
+    void *shared = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared != MAP_FAILED) {
+        taken_over_places = (size_t)size / sizeof *taken_over;
+        taken_over = shared;
     }
     pthread_atfork(NULL, lineage_note_child, begin_child);
     lineage_epoch();

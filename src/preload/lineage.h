@@ -47,6 +47,20 @@ void lineage_note_child(void);
  */
 uint32_t lineage_forks(void);
 
+/*
+ * Whether the last child was made just now, and after that time (real clock): a descriptor that is closed right behind
+ * a fork is the child's from now on, which may not have come to do anything with it. No system call.
+ */
+bool lineage_has_just_made_child(uint64_t since_ns, uint64_t now_ns);
+
+/*
+ * In a fork's child: it has made another number for an ancestor's connection, as before the exec of a program whose
+ * standard input it is to be. The ancestor learns it by a page that both have.
+ */
+void lineage_take_over(uint64_t entry);
+/* Whether a child has done so since that time (real clock), for its ancestor. No system call. */
+bool lineage_is_taken_over(uint64_t entry, uint64_t since_ns);
+
 /* The process's id as it was found at start or after the fork; no system call. */
 uint32_t lineage_pid(void);
 
