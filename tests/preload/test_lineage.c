@@ -228,6 +228,28 @@ static void request_whose_answer_a_spawned_child_reads_is_not_given_up(void **st
     }
 }
 
+/* --- exec --- */
+
+static void exec_that_fails_leaves_everything_as_it_was(void **state)
+{
+    static char *const words[] = {"nothing", NULL};
+    struct server server;
+    char byte;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    int fd = caller_connect(&server, 0), peer = server_accept(&server);
+    CHECK(send(fd, "request", 7, 0) == 7);
+    assert_int_equal(execv("/nowhere/nothing", words), -1);
+    assert_int_equal(execvp("nothing-of-this-name", words), -1);
+    assert_int_equal(execve("/etc/passwd", words, environ), -1);
+    expect(&server, "1 in-flight");
+    CHECK(bare.send(peer, "answer", 6, 0) == 6 && recv(fd, &byte, 1, 0) == 1);
+    expect(&server, "1 succeeded");
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
+}
+
 /* --- scope = process --- */
 
 #define OWN                                                                                                            \
@@ -392,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(request_of_ones_own_is_given_up_whatever_children_there_are),
         cmocka_unit_test(request_whose_connection_is_closed_right_behind_a_fork_is_the_childs),
         cmocka_unit_test(request_whose_answer_a_spawned_child_reads_is_not_given_up),
+        cmocka_unit_test(exec_that_fails_leaves_everything_as_it_was),
         cmocka_unit_test(child_is_not_charged_for_its_parents_calls),
         cmocka_unit_test(child_has_its_own_places_of_max_connections),
         cmocka_unit_test(child_begins_with_what_the_circuits_know_but_without_the_probes),
