@@ -145,7 +145,6 @@ static const struct kind {
 /* --- calls --- */
 
 static char room[64] = "request";
-static char control[CMSG_SPACE(sizeof(int))];
 #define GOOD                                                                                                           \
     {                                                                                                                  \
         .msg_iov = &(struct iovec){room, 7}, .msg_iovlen = 1                                                           \
@@ -169,7 +168,7 @@ static void spoil(struct msghdr *message, struct iovec *vector, enum part part, 
     else if (part == PART_BASE)
         vector->iov_base = bad, vector->iov_len = 32;
     else
-        message->msg_control = bad, message->msg_controllen = sizeof control;
+        message->msg_control = bad, message->msg_controllen = CMSG_SPACE(sizeof(int));
 }
 
 static const char *setting;

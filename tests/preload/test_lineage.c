@@ -184,7 +184,7 @@ static pid_t hand_by_vfork_and_number(int fd)
 static pid_t hand_by_spawn(int fd)
 {
     posix_spawn_file_actions_t actions;
-    pid_t pid;
+    pid_t pid = -1;
     CHECK(posix_spawn_file_actions_init(&actions) == 0 && posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0 &&
           posix_spawn(&pid, "/bin/true", &actions, NULL, true_words, environ) == 0);
     posix_spawn_file_actions_destroy(&actions);
