@@ -60,6 +60,10 @@ $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 
+# For 32-bit programs of an x86-64 machine; run finds it there.
+lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd that it needs
+	@BUILD=$(BUILD) scripts/lib32
+
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ $(LIBBSD)
 
@@ -150,6 +154,10 @@ check-sanitizers: ## the core's tests under ASan, UBSan and TSan
 	@BUILD=$(BUILD) scripts/test sanitizers
 fuzz: ## random bytes for the readers of policies and of HTTP (RUNS=20000, SEED=1)
 	@BUILD=$(BUILD) scripts/test fuzz
+fresh: ## both commands of the README in a newly installed Debian (RELEASE=bookworm; STAGES=... as of scripts/test)
+	@BUILD=$(BUILD) scripts/fresh $(or $(RELEASE),bookworm) $(STAGES)
+suites: ## other projects' tests of the network, bare and guarded; installs what they need
+	@BUILD=$(BUILD) scripts/suites
 bench: ## what the library costs, as ratios, in one run
 	@BUILD=$(BUILD) scripts/bench
 
@@ -164,15 +172,19 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies'
 	install -m 755 $(COMMAND) '$(DESTDIR)$(BINDIR)/sockfuse'
 	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
+	[ ! -e $(BUILD)/32/libsockfuse.so ] || \
+	    install -D -m 644 $(BUILD)/32/libsockfuse.so '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	install -m 644 policies/*.policy '$(DESTDIR)$(DATADIR)/policies/'
 	for page in $(INSTALLED_PAGES); do \
 	    install -D -m 644 "src/man/$${page##*/}" "$$page" || exit 1; done
 	install -D -m 644 src/completion/sockfuse.bash '$(DESTDIR)$(COMPDIR)/sockfuse'
 
 uninstall: ## remove what install put there
-	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
+	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so' \
+	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse'
+	-rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built
@@ -183,7 +195,7 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
+.PHONY: all lib32 fresh suites unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
         test-preload test-e2e matrix check-sanitizers fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:

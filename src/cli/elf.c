@@ -32,7 +32,7 @@ struct part {
 
 static bool read_at(int descriptor, void *buffer, size_t size, uint64_t offset)
 {
-    if (offset > INT64_MAX - size)
+    if (offset > (uint64_t)INT64_MAX - size)
         return false;
     return pread(descriptor, buffer, size, (off_t)offset) == (ssize_t)size;
 }
@@ -95,9 +95,9 @@ static bool has_go_note(int descriptor, const struct part *segment)
     static const char owner[] = "Go";
     if (segment->size < sizeof(Elf64_Nhdr) || segment->size > NOTES_MAX)
         return false;
-    char *notes = allocate(segment->size, 1);
+    char *notes = allocate((size_t)segment->size, 1);
     bool found = false;
-    if (read_at(descriptor, notes, segment->size, segment->offset)) {
+    if (read_at(descriptor, notes, (size_t)segment->size, segment->offset)) {
         size_t at = 0;
         while (!found && segment->size - at >= sizeof(Elf64_Nhdr)) {
             Elf64_Nhdr note; /* the same in both widths */
@@ -107,7 +107,7 @@ static bool has_go_note(int descriptor, const struct part *segment)
             if (whole > segment->size - at)
                 break;
             found = name_size >= sizeof owner && memcmp(notes + at + sizeof note, owner, sizeof owner) == 0;
-            at += whole;
+            at += (size_t)whole;
         }
     }
     free(notes);
@@ -122,9 +122,9 @@ static bool has_go_section(int descriptor, bool wide, const struct tables *table
         return false;
     if (!read_section(descriptor, wide, tables, tables->section_names, &names) || names.size > NAMES_MAX)
         return false;
-    char *text = allocate(names.size, 1);
+    char *text = allocate((size_t)names.size, 1);
     bool found = false;
-    if (read_at(descriptor, text, names.size, names.offset)) {
+    if (read_at(descriptor, text, (size_t)names.size, names.offset)) {
         for (unsigned int i = 0; i < tables->section_count && !found; i++) {
             struct part section;
             found = read_section(descriptor, wide, tables, i, &section) && names.size >= sizeof wanted &&
@@ -176,10 +176,10 @@ static bool needs_asan(int descriptor, bool wide, const struct tables *tables)
     if (dynamic.type != SHT_DYNAMIC || dynamic.size > NAMES_MAX || dynamic.link >= count ||
         !read_section(descriptor, wide, tables, dynamic.link, &names) || names.size > NAMES_MAX)
         return false;
-    char *entries = allocate(dynamic.size + 1, 1), *text = allocate(names.size + 1, 1);
-    bool found = read_at(descriptor, entries, dynamic.size, dynamic.offset) &&
-                 read_at(descriptor, text, names.size, names.offset) &&
-                 asks_for_asan(entries, dynamic.size, wide, text, names.size);
+    char *entries = allocate((size_t)dynamic.size + 1, 1), *text = allocate((size_t)names.size + 1, 1);
+    bool found = read_at(descriptor, entries, (size_t)dynamic.size, dynamic.offset) &&
+                 read_at(descriptor, text, (size_t)names.size, names.offset) &&
+                 asks_for_asan(entries, (size_t)dynamic.size, wide, text, (size_t)names.size);
     free(entries);
     free(text);
     return found;
@@ -194,7 +194,7 @@ static void examine_segments(int descriptor, bool wide, const struct tables *tab
         if (segment.type == PT_INTERP) {
             facts->has_interpreter = true;
             if (segment.size < sizeof facts->interpreter &&
-                !read_at(descriptor, facts->interpreter, segment.size, segment.offset))
+                !read_at(descriptor, facts->interpreter, (size_t)segment.size, segment.offset))
                 facts->interpreter[0] = '\0';
         }
         if (segment.type == PT_NOTE && has_go_note(descriptor, &segment))

@@ -86,6 +86,21 @@ static void append_others(char *list, const char *preload)
     }
 }
 
+void library_take_narrow(struct library *library)
+{
+    struct library narrow = {0};
+    char *path = format_text("%.*s32/%s", (int)(strrchr(library->path, '/') - library->path + 1), library->path, file_name);
+    int descriptor = realpath(path, narrow.path) != NULL ? open(narrow.path, O_RDONLY | O_CLOEXEC) : -1;
+    free(path);
+    if (descriptor < 0)
+        return;
+    elf_examine(descriptor, &narrow.elf);
+    close(descriptor);
+    if (narrow.elf.is_elf && narrow.elf.bits != library->elf.bits &&
+        narrow.path[strcspn(narrow.path, separators)] == '\0')
+        *library = narrow;
+}
+
 char *library_preloaded(const struct library *library, const char *preload)
 {
     char *list = allocate(strlen(library->path) + (preload != NULL ? strlen(preload) : 0) + 2, 1);

@@ -226,9 +226,9 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
                            elf->interpreter, consequence);
     }
     if (elf->bits != library->bits)
-        return format_text("%s is a %d-bit program, but libsockfuse.so is %d-bit, and the loader will say so: %s; "
-                           "build sockfuse with CC='cc -m%d' for it", binary, elf->bits, library->bits, consequence,
-                           elf->bits);
+        return format_text("%s is a %d-bit program, but libsockfuse.so is %d-bit, and the loader will say so: %s; %s",
+                           binary, elf->bits, library->bits, consequence,
+                           elf->bits == 32 ? "make lib32 builds one for it" : "use a sockfuse that is 64-bit");
     if (elf->machine != library->machine || elf->big_endian != library->big_endian)
         return format_text("%s is for another processor than libsockfuse.so (ELF machine %d, not %d): %s", binary,
                            elf->machine, library->machine, consequence);

@@ -365,6 +365,8 @@ static int start(struct request *request)
               "%s; run it as root, or rehearse with refuse and delay",
               request->command[0]);
     bool foreign;
+    if (program.examined && program.elf.bits != library.elf.bits)
+        library_take_narrow(&library);
     char *warning = program_warning(&program, &library.elf, &foreign);
     if (warning != NULL)
         warnx("%s", warning);

@@ -43,8 +43,8 @@ static uint64_t layout_here(void)
 {
     static const char version[] = SOCKFUSE_VERSION;
     uint64_t sum = mix(FLAT_MAGIC, sizeof(void *));
-    sum = mix(sum, sizeof(struct flat) << 32 | sizeof(struct target));
-    sum = mix(sum, sizeof(struct pattern) << 32 | KEYS);
+    sum = mix(sum, (uint64_t)sizeof(struct flat) << 32 | sizeof(struct target));
+    sum = mix(sum, (uint64_t)sizeof(struct pattern) << 32 | KEYS);
     for (size_t i = 0; i < sizeof version; i++)
         sum = mix(sum, (unsigned char)version[i]);
     return sum;

@@ -158,9 +158,6 @@ class Warnings(Run):
         os.chmod(script, 0o755)
         self.unguarded([script], "static", "interpreter")
 
-    def test_a_program_of_another_word_size(self):
-        self.unguarded([self.program("narrow", self.SOURCE, "-m32")], "32")
-
     def test_a_set_user_id_program(self):
         program = self.program("set-user-id", self.SOURCE)
         shutil.chown(program, "nobody")
