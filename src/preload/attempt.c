@@ -8,7 +8,6 @@
 
 #include "preload/held.h"
 #include "preload/life.h"
-#include "preload/limit.h"
 #include "preload/lineage.h"
 #include "preload/memory.h"
 #include "preload/names.h"
@@ -69,17 +68,6 @@ static __attribute__((noinline)) bool find_destination(const struct sockaddr *ad
     return policy_destination(&destination->match, endpoint, names, destination->text, sizeof destination->text) > 0;
 }
 
-/* With enforce_timeouts the wait ends at connect_timeout. */
-static void limit_connect(struct connection *connection, int fd, struct attempt_ticket *ticket)
-{
-    uint64_t timeout_ns = connection_target(connection)->connect_timeout_ns;
-    if (!connection_target(connection)->enforce_timeouts ||
-        (!ticket->never_waits && limit_set(&ticket->limit, fd, SO_SNDTIMEO, timeout_ns)))
-        return;
-    if (!connection_has(connection, CONNECTION_UNIX) && limit_attempt(fd, timeout_ns))
-        connection_mark(connection, CONNECTION_LIMITED);
-}
-
 /*
  * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
  * entry: a signal's handler that jumps out of the wrapper would leave a call that nobody ends.
@@ -116,7 +104,8 @@ static bool track(int fd, const struct destination *destination, struct station 
             connection->forks = descriptor_serial(former);
         if (descriptor_hint(former) & DESCRIPTOR_SHARED)
             life_gather(connection, ticket->entry, fd);
-        limit_connect(connection, fd, ticket);
+        if (!ticket->sends)
+            life_limit_attempt(connection, fd, ticket);
         return true;
     }
     if (entered) /* a vfork's child: the table is its parent's */
@@ -146,6 +135,8 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     if (connection_end(connection) == END_OPEN) {
         ticket->entry = entry;
         ticket->again = true;
+        if (!ticket->sends && life_phase(connection) == PHASE_CONNECTING)
+            life_limit_attempt(connection, fd, ticket);
         *passage = PASSAGE_GUARDED;
         return true;
     }
@@ -208,11 +199,14 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
 {
     struct connection *connection = life_of(ticket->entry);
     if (!ticket->delay_ns || !connection) {
-        *result = real.connect(ticket->fd, &ticket->elsewhere.address.any, ticket->elsewhere.length);
+        const struct elsewhere *elsewhere = &ticket->elsewhere;
+        *result = ticket->limit.way == LIMIT_BARE
+                      ? real.connect(ticket->fd, &elsewhere->address.any, elsewhere->length)
+                      : connection_connect(ticket, &elsewhere->address.any, elsewhere->length);
         return true;
     }
     if (!sends) {
-        *result = rehearsal_connect_late(connection, ticket->fd, address, length, ticket->delay_ns);
+        *result = rehearsal_connect_late(connection, ticket, address, length);
         return true;
     }
     *result = -1;
@@ -229,7 +223,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     enum passage passage;
     memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
     ticket->fd = fd;
-    ticket->never_waits = sends & MSG_DONTWAIT;
+    ticket->sends = sends;
     descriptor entry = descriptor_get(fd);
     /* The kernel refuses such addresses unread, or because they can't be read. */
     bool is_odd = !address || length > sizeof(struct sockaddr_storage);
@@ -315,7 +309,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     case EINPROGRESS:
         /* On a blocking socket its SO_SNDTIMEO ran out. */
-        if (!ticket->again && !ticket->never_waits && socket_blocks(ticket->fd))
+        if (!ticket->again && !(ticket->sends & MSG_DONTWAIT) && socket_blocks(ticket->fd))
             life_settle(connection, SEEN_WAIT_ENDED, 0, false);
         return;
     case EAGAIN:
@@ -336,16 +330,13 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
     life_settle(connection, SEEN_ERROR, error, is_at_once(ticket, connection));
 }
 
-int connection_returned(const struct attempt_ticket *ticket, int result, int error)
+void connection_returned(const struct attempt_ticket *ticket, int result, int error)
 {
     if (ticket->fallback) {
         note_elsewhere(ticket->fd, result, error);
-        return error;
+        return;
     }
     note_result(ticket, result, error);
-    limit_lift(&ticket->limit, ticket->fd);
-    bool ran_out = error == EINPROGRESS || error == EAGAIN; /* as TCP and UNIX sockets say it */
-    return ticket->limit.option && result < 0 && ran_out ? ETIMEDOUT : error;
 }
 
 /* A handler jumped out of the wrapper before its call had a descriptor, or after it had none: nobody will end it. */

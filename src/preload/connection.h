@@ -33,10 +33,10 @@ struct attempt_ticket {
     int error;                  /* PASSAGE_REFUSED: the errno of the refusal */
     bool again;                 /* a further connect on a pending socket: it asks how the attempt stands */
     bool after_failure;         /* the socket's former attempt had failed */
-    bool never_waits;           /* it is a send with MSG_DONTWAIT */
+    int sends;                  /* the flags of a send that connects; 0: it is connect */
     bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
     uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
-    struct limit limit;         /* of a blocking connect, with enforce_timeouts */
+    struct limit limit;         /* with enforce_timeouts; but for LIMIT_BARE, connection_connect makes the call */
     struct elsewhere elsewhere; /* PASSAGE_DIVERTED without a delay: where it goes. Last, for it is not cleared */
 };
 
@@ -53,9 +53,10 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
  */
 bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
                        int *result);
-/* After it, with its result and errno. Returns the errno that the program shall see:
- * ETIMEDOUT where its wait was ended. */
-int connection_returned(const struct attempt_ticket *ticket, int result, int error);
+/* The real connect, whose wait is limited: as that returns, or ETIMEDOUT. */
+int connection_connect(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length);
+/* After it, with its result and errno. */
+void connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
  * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission
@@ -76,11 +77,12 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
 bool connection_is_over(descriptor entry);
 
 /*
- * Around a receive, with enforce_timeouts: limits a blocking one, whose call waits for its answer. connection_wait_over
- * returns the errno that the program shall see.
+ * Before a receive, with enforce_timeouts: whether it is to be limited, for it blocks and its call waits for an answer.
+ * Then, whenever it would have to wait: waits in its place. True: it is to be made (again), by limit->way; false: errno
+ * is what the program shall see.
  */
-void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit);
-int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error);
+bool connection_limits_wait(descriptor entry, int fd, int flags, struct limit *limit);
+bool connection_waits_on(descriptor entry, int fd, struct limit *limit);
 
 /* What a receive was asked for, and where the bytes are. */
 struct received {

@@ -9,7 +9,6 @@
 #include "preload/lineage.h"
 #include "preload/reload.h"
 #include "preload/real.h"
-#include "preload/rehearsal.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
 #include "segment/clock.h"
@@ -208,26 +207,6 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
     }
     if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, count))
         connection_mark(connection, CONNECTION_REJECTED);
-}
-
-void connection_limit_wait(descriptor entry, int fd, int flags, struct limit *limit)
-{
-    struct connection *connection = life_of(entry);
-    limit->option = 0;
-    if (!connection)
-        return;
-    if (connection_has(connection, CONNECTION_FAULTY))
-        rehearsal_receiving(connection, fd, flags);
-    const struct target *target = connection_target(connection);
-    if (target->enforce_timeouts && target->response_timeout_ns && !(flags & MSG_DONTWAIT) &&
-        life_phase(connection) != PHASE_ANSWERED && life_is_same_socket(connection, fd))
-        limit_set(limit, fd, SO_RCVTIMEO, target->response_timeout_ns);
-}
-
-int connection_wait_over(const struct limit *limit, int fd, ssize_t result, int error)
-{
-    limit_lift(limit, fd);
-    return limit->option && result < 0 && (error == EAGAIN || error == EWOULDBLOCK) ? ETIMEDOUT : error;
 }
 
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first)

@@ -9,7 +9,6 @@
 
 #include "breaker/http.h"
 #include "preload/held.h"
-#include "preload/limit.h"
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
@@ -74,8 +73,6 @@ void life_connected(struct connection *connection)
     if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
-    if (connection_has(connection, CONNECTION_LIMITED))
-        limit_attempt_over(atomic_load_explicit(&connection->fd, memory_order_relaxed));
     siblings_connected(connection->place.circuit, connection->address_key);
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
     if (connection_target(connection)->rules.connect_is_success)

@@ -36,6 +36,9 @@ unsigned int life_shard(void);
 /* Puts the connection under that target of that policy. */
 void life_follow(struct connection *connection, const struct policy *policy, const struct target *target);
 
+/* With enforce_timeouts: gives a blocking connect of TCP its limit. At most two system calls. */
+void life_limit_attempt(struct connection *connection, int fd, struct attempt_ticket *ticket);
+
 /* How far the call has come; PHASE_ANSWERED when it is settled. */
 enum phase life_phase(const struct connection *connection);
 

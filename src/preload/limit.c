@@ -1,54 +1,100 @@
 /*
- * limit.c - the kernel's timeouts as limits. See limit.h.
+ * limit.c - waiting beside the call. See limit.h.
  */
 #define _GNU_SOURCE
 #include "preload/limit.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
 
+#include "preload/interruption.h"
 #include "preload/real.h"
 #include "preload/socket_state.h"
 #include "segment/clock.h"
+#include "segment/undisturbed.h"
 
 #define US_PER_S UINT64_C(1000000)
 #define NS_PER_US UINT64_C(1000)
+#define DAY_MS UINT64_C(86400000)
 
-bool limit_set(struct limit *limit, int fd, int option, uint64_t timeout_ns)
-{
-    uint64_t wanted_us = timeout_ns / NS_PER_US;
-    socklen_t length = sizeof limit->former;
-    limit->option = 0;
-    if (!socket_blocks(fd) || real.getsockopt(fd, SOL_SOCKET, option, &limit->former, &length) != 0)
-        return false;
-    uint64_t former_us = (uint64_t)limit->former.tv_sec * US_PER_S + (uint64_t)limit->former.tv_usec;
-    if (former_us != 0 && former_us <= wanted_us)
-        return false;
-    struct timeval wanted = {.tv_sec = (time_t)(wanted_us / US_PER_S), .tv_usec = (suseconds_t)(wanted_us % US_PER_S)};
-    if (setsockopt(fd, SOL_SOCKET, option, &wanted, sizeof wanted) != 0)
-        return false;
-    limit->option = option;
-    return true;
-}
+/*
+ * A socket may be ready for poll and not for the call: another thread was faster, SO_PEEK_OFF looks beyond what is
+ * there, or messages wait in its error queue, of which poll always tells. After a few times the thread sleeps before it
+ * tries again.
+ */
+#define MISSES_AT_ONCE 4
+#define AFTER_A_MISS_MS 10
 
-void limit_lift(const struct limit *limit, int fd)
+bool limit_is_earlier(struct limit *limit, int fd)
 {
-    if (limit->option)
-        setsockopt(fd, SOL_SOCKET, limit->option, &limit->former, sizeof limit->former);
-}
-
-bool limit_attempt(int fd, uint64_t timeout_ns)
-{
-    unsigned int own = 0,
-                 wanted = timeout_ns / NS_PER_MS < UINT32_MAX ? (unsigned int)(timeout_ns / NS_PER_MS) : UINT32_MAX;
+    struct timeval own = {0};
     socklen_t length = sizeof own;
-    return real.getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &own, &length) == 0 && own == 0 &&
-           setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wanted, sizeof wanted) == 0;
+    if (real.getsockopt(fd, SOL_SOCKET, limit->option, &own, &length) != 0)
+        return false;
+    uint64_t own_us = (uint64_t)own.tv_sec * US_PER_S + (uint64_t)own.tv_usec, now_ns = clock_real_ns();
+    limit->is_own = own_us != 0;
+    return own_us == 0 || (limit->until_ns > now_ns ? limit->until_ns - now_ns : 0) / NS_PER_US < own_us;
 }
 
-void limit_attempt_over(int fd)
+/* Milliseconds, rounded up: poll must not come back before the time. */
+static int left_ms(uint64_t until_ns)
 {
-    unsigned int none = 0;
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
+    uint64_t now_ns = clock_real_ns();
+    uint64_t left = until_ns > now_ns ? (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    return (int)(left < DAY_MS ? left : DAY_MS);
+}
+
+enum limit_end limit_wait(struct limit *limit, int fd, short event)
+{
+    struct pollfd look = {.fd = fd, .events = event};
+    bool sleeps = limit->misses >= MISSES_AT_ONCE;
+    for (;;) {
+        int left = left_ms(limit->until_ns);
+        int count =
+            sleeps ? real.poll(NULL, 0, left < AFTER_A_MISS_MS ? left : AFTER_A_MISS_MS) : real.poll(&look, 1, left);
+        if (count > 0 || (sleeps && count == 0 && left > 0)) {
+            limit->misses = (uint8_t)(limit->misses + !sleeps);
+            return LIMIT_READY;
+        }
+        if (count == 0 && left_ms(limit->until_ns) == 0)
+            return LIMIT_OVER;
+        if (count < 0 && errno != EINTR)
+            return LIMIT_READY; /* the call will say what is wrong */
+        if (count < 0 && (limit->is_own || interruption_ends_waits()))
+            return LIMIT_INTERRUPTED;
+        if (count < 0 && !limit->is_kernels && !limit_is_earlier(limit, fd)) {
+            limit->way = LIMIT_BARE;
+            return LIMIT_READY;
+        }
+    }
+}
+
+static bool set_waiting(int fd, bool waits)
+{
+    int without = !waits;
+    return ioctl(fd, FIONBIO, &without) == 0; /* this flag alone: others may be set meanwhile */
+}
+
+bool limit_begin_connect(int fd, const struct sockaddr *address, socklen_t length, int *result)
+{
+    struct undisturbed before;
+    undisturbed_begin(&before);
+    bool begins = set_waiting(fd, false);
+    if (begins) {
+        *result = real.connect(fd, address, length);
+        int error = errno;
+        set_waiting(fd, true);
+        errno = error;
+    }
+    undisturbed_end(&before);
+    return begins;
+}
+
+void limit_end_connect(int fd)
+{
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    real.connect(fd, &nobody, sizeof nobody); /* dissolves it: tcp_disconnect */
+    socket_take_error(fd);                    /* of which ECONNRESET is left */
 }

@@ -19,6 +19,7 @@
         memcpy(&real.name, &found, sizeof found);                                                                      \
         JUMP real.name arguments;                                                                                      \
     }
+#define NEEDED SYMBOL
 #define missing_int                                                                                                    \
     errno = ENOSYS;                                                                                                    \
     return -1
@@ -47,6 +48,7 @@
 
 struct real real = {
 #define SYMBOL(name, type, parameters, arguments) .name = early_##name,
+#define NEEDED SYMBOL
 #include "preload/symbols.def"
 };
 
@@ -57,6 +59,7 @@ void real_resolve(void)
     found = dlsym(RTLD_NEXT, #name);                                                                                   \
     if (found)                                                                                                         \
         memcpy(&real.name, &found, sizeof found);
+#define NEEDED SYMBOL
 #define OPTIONAL(name, type, parameters, arguments)                                                                    \
     found = dlsym(RTLD_NEXT, #name);                                                                                   \
     if (found)                                                                                                         \

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@
 
 struct real {
 #define SYMBOL(name, type, parameters, arguments) type(*name) parameters;
+#define NEEDED SYMBOL
 #include "preload/symbols.def"
 } __attribute__((aligned(64)));
 

@@ -5,22 +5,20 @@
 #include "preload/rehearsal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "breaker/hash.h"
 #include "preload/elsewhere.h"
+#include "preload/interruption.h"
+#include "preload/limit.h"
 #include "preload/real.h"
 #include "preload/socket_state.h"
 #include "segment/clock.h"
 #include "segment/rehearsal.h"
 
 #define PERMILLE 1000u
-#define KERNEL_SIGNALS 64
 #define OWN_NUMBERS 256u /* circuits that are numbered apart in a process without a run */
-#define US_PER_S INT64_C(1000000)
 #define NS_PER_US UINT64_C(1000)
 
 /* The numbers of attempts where no run shares them; a root of this file alone. */
@@ -94,39 +92,13 @@ void rehearsal_over(struct connection *connection, int fd)
 
 /* --- delay --- */
 
-/*
- * Whether a signal that was handled meanwhile makes connect answer EINTR. Which one it was can't be told; a program
- * that has a handler without SA_RESTART has it in order to be interrupted.
- * (Those of faults of its own do not come from outside.)
- */
-static bool is_interruptible(void)
-{
-    /* As the kernel has it, asked by the system call: libc's sigaction is for those
-     * who install handlers, which a guest never does. */
-    struct {
-        uintptr_t handler;
-        unsigned long flags;
-        uintptr_t restorer;
-        unsigned long mask[KERNEL_SIGNALS / 8];
-    } action;
-    for (int number = 1; number <= KERNEL_SIGNALS; number++) {
-        if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGTRAP)
-            continue;
-        if (real.syscall(SYS_rt_sigaction, number, 0, (long)&action, KERNEL_SIGNALS / 8, 0, 0) == 0 &&
-            action.handler != (uintptr_t)SIG_DFL && action.handler != (uintptr_t)SIG_IGN &&
-            !(action.flags & SA_RESTART))
-            return true;
-    }
-    return false;
-}
-
 static bool wait_until(uint64_t until_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S), .tv_nsec = (long)(until_ns % NS_PER_S)};
     int error;
     /* A cancellation point, as connect is. */
     while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) != 0)
-        if (error != EINTR || is_interruptible())
+        if (error != EINTR || interruption_ends_waits())
             return false;
     return true;
 }
@@ -138,35 +110,49 @@ bool rehearsal_wait(struct connection *connection, uint64_t delay_ns)
     return over;
 }
 
-/* A connect that waits no longer than this. */
-static int connect_within(int fd, const struct sockaddr *address, socklen_t length, int64_t us,
-                          const struct timeval *former)
+/* Until when the program waits by its own SO_SNDTIMEO; UINT64_MAX: without end. */
+static uint64_t own_until_ns(int fd, uint64_t now_ns)
 {
-    struct timeval within = {.tv_sec = (time_t)(us / US_PER_S), .tv_usec = (suseconds_t)(us % US_PER_S)};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &within, sizeof within);
-    int result = real.connect(fd, address, length), error = errno;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, former, sizeof *former);
-    errno = error;
+    struct timeval own = {0};
+    socklen_t size = sizeof own;
+    if (real.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &own, &size) != 0 || (own.tv_sec == 0 && own.tv_usec == 0))
+        return UINT64_MAX;
+    return now_ns + (uint64_t)own.tv_sec * NS_PER_S + (uint64_t)own.tv_usec * NS_PER_US;
+}
+
+/* The wait ended before the delay did. As after any wait for a TCP connection, the kernel goes on with the attempt. */
+static int end_early(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length, int error)
+{
+    int result = -1;
+    if (connection_has(connection, CONNECTION_UNIX))
+        errno = error == EINPROGRESS ? EAGAIN : error;
+    else if (error == ETIMEDOUT)
+        errno = error;
+    else if (!limit_begin_connect(fd, address, length, &result) || (result < 0 && errno == EINPROGRESS))
+        errno = error;
     return result;
 }
 
-int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length,
-                           uint64_t delay_ns)
+int rehearsal_connect_late(struct connection *connection, struct attempt_ticket *ticket, const struct sockaddr *address,
+                           socklen_t length)
 {
-    struct timeval patience = {0};
-    socklen_t size = sizeof patience;
+    struct limit *limit = &ticket->limit;
+    int fd = ticket->fd;
     bool blocks = socket_blocks(fd);
-    if (blocks && real.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, &size) != 0)
-        patience = (struct timeval){0};
-    int64_t patience_us = (int64_t)patience.tv_sec * US_PER_S + patience.tv_usec;
-    int64_t delay_us = (int64_t)(delay_ns / NS_PER_US);
-    bool outlasts = patience_us == 0 || patience_us > delay_us;
-    bool slept = rehearsal_wait(connection, outlasts ? delay_ns : (uint64_t)patience_us * NS_PER_US);
-    if (!blocks || (slept && patience_us == 0))
+    uint64_t now_ns = clock_real_ns(), begins_ns = now_ns + ticket->delay_ns, until_ns = UINT64_MAX;
+    if (limit->way != LIMIT_BARE)
+        until_ns = limit->until_ns;
+    else if (blocks)
+        until_ns = own_until_ns(fd, now_ns);
+    uint64_t wakes_ns = begins_ns < until_ns ? begins_ns : until_ns;
+    bool slept = rehearsal_wait(connection, wakes_ns > now_ns ? wakes_ns - now_ns : 0);
+    if (blocks && !slept)
+        return end_early(connection, fd, address, length, EINTR);
+    if (until_ns <= begins_ns)
+        return end_early(connection, fd, address, length, limit->way == LIMIT_BARE ? EINPROGRESS : ETIMEDOUT);
+    if (until_ns == UINT64_MAX || connection_has(connection, CONNECTION_UNIX))
         return real.connect(fd, address, length);
-    /* The kernel goes on connecting after an EINTR or a timeout, so it has to begin. */
-    int result = connect_within(fd, address, length, slept && outlasts ? patience_us - delay_us : 1, &patience);
-    if (!slept && result < 0 && errno == EINPROGRESS)
-        errno = EINTR;
-    return result;
+    if (limit->way == LIMIT_BARE)
+        *limit = (struct limit){.until_ns = until_ns, .way = LIMIT_AT_ONCE, .is_own = true, .is_kernels = true};
+    return connection_connect(ticket, address, length);
 }

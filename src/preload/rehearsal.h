@@ -33,8 +33,8 @@ enum passage rehearsal_begin(struct connection *connection, int fd, const struct
  * The wait of `delay`, and then the attempt. Returns what connect would, errno included: the program's own SO_SNDTIMEO
  * counts from the beginning, and a signal that interrupts does so.
  */
-int rehearsal_connect_late(struct connection *connection, int fd, const struct sockaddr *address, socklen_t length,
-                           uint64_t delay_ns);
+int rehearsal_connect_late(struct connection *connection, struct attempt_ticket *ticket, const struct sockaddr *address,
+                           socklen_t length);
 /* The wait alone. False: interrupted. */
 bool rehearsal_wait(struct connection *connection, uint64_t delay_ns);
 

@@ -170,3 +170,10 @@ bool socket_blocks(int fd)
     int flags = real.fcntl(fd, F_GETFL, 0);
     return flags >= 0 && !(flags & O_NONBLOCK);
 }
+
+int socket_low_water(int fd)
+{
+    int bytes = 1;
+    socklen_t length = sizeof bytes;
+    return real.getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, &length) == 0 ? bytes : 1;
+}

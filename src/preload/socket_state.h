@@ -51,6 +51,8 @@ bool socket_has_unread(int fd);
 bool socket_has_unsent(int fd);
 
 /* Whether reads and writes on it wait. */
+/* SO_RCVLOWAT: how many bytes a blocking receive waits for. */
+int socket_low_water(int fd);
 bool socket_blocks(int fd);
 
 #endif

@@ -62,3 +62,27 @@ bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t cou
         errno = error;
     return is_taken;
 }
+
+COLD bool told_limits(descriptor entry, int fd, int flags, struct limit *limit)
+{
+    int error = errno;
+    bool limits = connection_limits_wait(entry, fd, flags, limit);
+    limit->error = errno = error;
+    return limits;
+}
+
+COLD bool told_waits_on(descriptor entry, int fd, struct limit *limit, ssize_t result)
+{
+    if (result >= 0)
+        errno = limit->error;
+    if (limit->way == LIMIT_BARE || (limit->way == LIMIT_AT_ONCE && result >= 0))
+        return false;
+    if (limit->way == LIMIT_AT_ONCE && errno == ENOTSOCK) /* read can do what recv can't: it is another file by now */
+        limit->way = LIMIT_BARE;
+    else if (limit->way == LIMIT_AT_ONCE && errno != EAGAIN && errno != EWOULDBLOCK)
+        return false;
+    else if (!connection_waits_on(entry, fd, limit))
+        return false;
+    errno = limit->error;
+    return true;
+}

@@ -56,8 +56,8 @@ void told_begun(descriptor entry, int fd, ssize_t result);
                                                          : told_sending(entry, fd);                                    \
         ssize_t send_taken = -1;                                                                                       \
         type send_result;                                                                                              \
-        if (UNLIKELY(send_verdict > 0) || (UNLIKELY(send_verdict == SENDING_FAULTY) &&                                 \
-                                           told_taken(entry, fd, vector, count, &send_taken))) {                       \
+        if (UNLIKELY(send_verdict > 0) ||                                                                              \
+            (UNLIKELY(send_verdict == SENDING_FAULTY) && told_taken(entry, fd, vector, count, &send_taken))) {         \
             send_result = (type)send_taken;                                                                            \
         } else {                                                                                                       \
             send_result = (call);                                                                                      \
@@ -141,19 +141,24 @@ static inline size_t vector_bytes(const struct iovec *vector, size_t count)
     return bytes;
 }
 
-/* A receive with the real call as an expression, its wait limited if the target says so.
- * `result` is then told by one of told_received_…. */
-#define LIMITED(entry, fd, flags, call)                                                                                \
+/* As connection_limits_wait and connection_waits_on, with the call's errno as the program shall see it. */
+bool told_limits(descriptor entry, int fd, int flags, struct limit *limit);
+bool told_waits_on(descriptor entry, int fd, struct limit *limit, ssize_t result);
+
+/*
+ * A receive with the real call as an expression, its wait limited if the target says so; `at_once` is the same without
+ * waiting. `result` is then told by one of told_received_….
+ */
+#define LIMITED(entry, fd, flags, call, at_once)                                                                       \
     ({                                                                                                                 \
-        struct limit wait_limit = {0};                                                                                 \
-        if (UNLIKELY(guest_tends_waits())) {                                                                           \
-            int wait_errno = errno;                                                                                    \
-            connection_limit_wait(entry, fd, flags, &wait_limit);                                                      \
-            errno = wait_errno;                                                                                        \
-        }                                                                                                              \
-        ssize_t wait_result = (call);                                                                                  \
-        if (UNLIKELY(wait_limit.option))                                                                               \
-            errno = connection_wait_over(&wait_limit, fd, wait_result, errno);                                         \
+        struct limit wait_limit;                                                                                       \
+        bool wait_limited = UNLIKELY(guest_tends_waits()) && told_limits(entry, fd, flags, &wait_limit);               \
+        ssize_t wait_result;                                                                                           \
+        do                                                                                                             \
+            wait_result = !wait_limited || wait_limit.way == LIMIT_BARE ? (call)                                       \
+                          : wait_limit.way == LIMIT_AT_ONCE             ? (at_once)                                    \
+                                                                        : -1;                                                      \
+        while (UNLIKELY(wait_limited) && told_waits_on(entry, fd, &wait_limit, wait_result));                          \
         wait_result;                                                                                                   \
     })
 
@@ -191,7 +196,8 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
                 attempt_result = (call);                                                                               \
             if (attempt_passage != PASSAGE_FREE) {                                                                     \
                 attempt_errno = errno;                                                                                 \
-                errno = connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno);              \
+                connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno);                      \
+                errno = attempt_errno;                                                                                 \
             }                                                                                                          \
         }                                                                                                              \
         attempt_result;                                                                                                \

@@ -18,7 +18,15 @@ int wrap_socket(int domain, int type, int protocol)
     return fd;
 }
 
+static int connect_limited_or_not(struct attempt_ticket *ticket, int fd, const struct sockaddr *address,
+                                  socklen_t length)
+{
+    if (UNLIKELY(ticket->limit.way != LIMIT_BARE))
+        return connection_connect(ticket, address, length);
+    return real.connect(fd, address, length);
+}
+
 int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return ATTEMPT(int, fd, address, length, 0, 0, real.connect(fd, address, length));
+    return ATTEMPT(int, fd, address, length, 0, 0, connect_limited_or_not(&attempt_ticket, fd, address, length));
 }

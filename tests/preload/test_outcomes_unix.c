@@ -217,32 +217,8 @@ static void relative_path_is_the_same_destination(void **state)
     server_stop(&server);
 }
 
-static int scene_enforced(int argc, char **argv)
-{
-    struct server server;
-    struct timeval limit;
-    socklen_t length = sizeof limit;
-    (void)argc, (void)argv;
-    server_start(&server, "unix", SERVER_BLACK_HOLE);
-    int fd = caller_socket(&server, 0);
-    CHECK(connect(fd, AT(&server)) == -1 && errno == ETIMEDOUT);
-    expect(&server, "1 failed:connect-timeout");
-    /* The socket is as it was. */
-    CHECK(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &length) == 0 && limit.tv_sec == 0 && limit.tv_usec == 0);
-    close(fd);
-    return 0;
-}
-
-static void enforced_timeout_ends_the_wait_for_a_full_queue(void **state)
-{
-    static const char policy[] = "[t]\nmatch = unix:*\nconnect_timeout = 20ms\nenforce_timeouts = yes\n";
-    (void)state;
-    assert_true(exited_well(scene_run("enforced", &(struct scene_options){.policy = policy})));
-}
-
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"enforced", scene_enforced}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_is_success_by_path_and_by_abstract_name),
         cmocka_unit_test(path_without_a_listener_or_without_a_file_is_refused),
@@ -252,8 +228,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ends_that_were_not_read_are_found_at_the_close),
         cmocka_unit_test(waiting_ends_as_over_tcp),
         cmocka_unit_test(relative_path_is_the_same_destination),
-        cmocka_unit_test(enforced_timeout_ends_the_wait_for_a_full_queue),
     };
-    stage_enter(argc, argv, NULL, scenes);
+    stage_enter(argc, argv, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,69 @@
+/*
+ * interruption.c - asking the kernel how signals are handled. See interruption.h.
+ */
+#define _GNU_SOURCE
+#include "preload/interruption.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "preload/real.h"
+
+#define KERNEL_SIGNALS 64
+#define FIRST_OF_LIBC 32 /* for cancellation and setuid: threads are to notice nothing of them */
+#define LAST_OF_LIBC 33
+#define BITS_PER_WORD (8 * sizeof(unsigned long))
+
+struct mask {
+    unsigned long words[KERNEL_SIGNALS / BITS_PER_WORD];
+};
+
+/* As the kernel has it, asked by the system call: libc's sigaction is for those who install handlers, which a guest
+ * never does. */
+struct action {
+    uintptr_t handler;
+    unsigned long flags;
+    uintptr_t restorer;
+    struct mask blocked;
+};
+
+/* Faults of the thread's own do not come from outside, nor does a handler of theirs go on. */
+static bool is_own_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGTRAP ||
+           number == SIGABRT || number == SIGSYS;
+}
+
+static bool has(const struct mask *mask, int number)
+{
+    size_t bit = (size_t)number - 1;
+    return mask->words[bit / BITS_PER_WORD] >> bit % BITS_PER_WORD & 1;
+}
+
+/*
+ * Which signal it was can't be told, so all are looked at that may reach this thread. If some resume and some do not,
+ * the wait ends: a program with a handler of that kind has to reckon with EINTR at any time, and has it in order to be
+ * interrupted; a wait that goes on would take its time-out or its Ctrl-C from it. If there is no handler at all any
+ * more, it was one for a single time (SA_RESETHAND): it ends too. (Not with threads: then the C library has a handler,
+ * for setuid, which resumes, and which a program without any of its own must not notice.)
+ */
+bool interruption_ends_waits(void)
+{
+    struct mask blocked = {{0}};
+    struct action action;
+    bool resumes = false;
+    real.syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&blocked, sizeof blocked, 0, 0);
+    for (int number = 1; number <= KERNEL_SIGNALS; number++) {
+        if (is_own_fault(number) || has(&blocked, number) ||
+            real.syscall(SYS_rt_sigaction, number, 0, (long)&action, sizeof blocked, 0, 0) != 0 ||
+            action.handler == (uintptr_t)SIG_DFL || action.handler == (uintptr_t)SIG_IGN)
+            continue;
+        if (action.flags & SA_RESTART)
+            resumes = true;
+        else if (number < FIRST_OF_LIBC || number > LAST_OF_LIBC)
+            return true;
+    }
+    return !resumes;
+}

@@ -1,0 +1,15 @@
+/*
+ * interruption.h - what a signal that was handled meanwhile means to a wait of ours in place of the kernel's.
+ *
+ * The kernel resumes connect and recv after a handler that was installed with SA_RESTART; poll and the like it never
+ * does. Async-signal-safe; a system call for each signal, made only after an EINTR.
+ */
+#ifndef SOCKFUSE_PRELOAD_INTERRUPTION_H
+#define SOCKFUSE_PRELOAD_INTERRUPTION_H
+
+#include <stdbool.h>
+
+/* Whether the handler that has just run in this thread ends a wait that the kernel would resume after SA_RESTART. */
+bool interruption_ends_waits(void);
+
+#endif
