@@ -4,7 +4,6 @@
  * Reads the policy exactly as `run` and the library do. With -v it writes it back as a policy in which every key
  * stands, each with where it came from.
  */
-#include <err.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,9 +110,10 @@ static void print_match(const char *file, const struct question *question, const
         snprintf(circuit, sizeof circuit, "(its name is too long: not guarded)");
     if (question->name != NULL && match->name < 0)
         endpoint_format(endpoint, address, sizeof address);
-    printf("%s:%u: %s%s%s%s: target [%s], by its pattern %s; circuit %s, mode %s\n", file, match->target->line,
-           question->text, address[0] != '\0' ? " (" : "", address, address[0] != '\0' ? ")" : "", match->target->name,
-           match->pattern->text, circuit, target_mode_name(match->target->mode));
+    printf("%s:%u: %s%s%s%s: target [%s], by its pattern %s; circuit %s, mode %s\n", shown(file), match->target->line,
+           shown(question->text), address[0] != '\0' ? " (" : "", shown(address), address[0] != '\0' ? ")" : "",
+           shown(match->target->name), shown(match->pattern->text), shown(circuit),
+           target_mode_name(match->target->mode));
 }
 
 /* The addresses of one name may go to several targets: each is told once. False: no target takes it. */
@@ -139,7 +139,7 @@ static bool answer(const char *file, const struct policy *policy, struct questio
         any = true;
     }
     if (!any)
-        printf("%s: %s: no target takes it%s\n", file, question->text,
+        printf("%s: %s: no target takes it%s\n", shown(file), shown(question->text),
                question->name == NULL && policy->has_host_patterns
                    ? " by its address; patterns with host names take programs that looked the name up"
                    : "");
@@ -151,7 +151,7 @@ static bool answer(const char *file, const struct policy *policy, struct questio
 static void print_key(const char *key, const char *value, const char *origin, void *context)
 {
     (void)context;
-    printf("%-19s = %-24s # %s\n", key, value, origin);
+    printf("%-19s = %-24s # %s\n", key, shown(value), origin);
 }
 
 static void print_targets(const struct policy *policy)
@@ -163,7 +163,7 @@ static void print_targets(const struct policy *policy)
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
         printf("\n[");
-        for (const char *at = target->name; *at != '\0'; at++)
+        for (const char *at = shown(target->name); *at != '\0'; at++)
             printf("%s%c", *at == '#' ? "\\" : "", *at);
         printf("] # line %u\n", target->line);
         policy_describe(target, print_key, NULL);
@@ -181,7 +181,7 @@ static bool check_file(const char *file, bool verbose, struct question *question
     if (problems.errors > problems.count)
         warnx("%s: more errors than these %zu: %zu in all", file, problems.count, problems.errors);
     if (good && (verbose || question->text == NULL))
-        printf("%s%s: good, %zu target%s\n", verbose ? "# " : "", file, policy->target_count,
+        printf("%s%s: good, %zu target%s\n", verbose ? "# " : "", shown(file), policy->target_count,
                policy->target_count == 1 ? "" : "s");
     if (good && verbose)
         print_targets(policy);

@@ -4,7 +4,6 @@
  * See cli.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>

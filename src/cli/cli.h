@@ -10,10 +10,10 @@
 #ifndef SOCKFUSE_CLI_CLI_H
 #define SOCKFUSE_CLI_CLI_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cli/message.h"
 #include "policy/policy.h"
 
 struct command {

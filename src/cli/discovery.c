@@ -2,7 +2,6 @@
  * discovery.c - says which policy file a program would get, and why. See discovery.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +23,16 @@ struct account {
 
 static void print_names(const char *command, const struct program *program, const char *const *names)
 {
-    printf("%s", command);
+    printf("%s", shown(command));
     if (program->path[0] != '\0') {
-        printf(" (%s", program->path);
+        printf(" (%s", shown(program->path));
         if (program->is_script)
-            printf(", a script for %s", program->binary);
+            printf(", a script for %s", shown(program->binary));
         printf(")");
     }
-    printf(" is known as %s", names[0]);
+    printf(" is known as %s", shown(names[0]));
     for (size_t i = 1; names[i] != NULL; i++)
-        printf(", then as %s", names[i]);
+        printf(", then as %s", shown(names[i]));
     printf("\n");
 }
 
@@ -78,12 +77,13 @@ static void print_missing(const char *path)
     char target[PATH_MAX];
     const int error = access(path, F_OK) == 0 ? 0 : errno;
     const ssize_t length = readlink(path, target, sizeof target - 1);
+    target[length < 0 ? 0 : length] = '\0';
     if (length >= 0)
-        printf("  %-46s a link that leads nowhere: %.*s\n", path, (int)length, target);
+        printf("  %-46s a link that leads nowhere: %s\n", shown(path), shown(target));
     else if (error != 0 && error != ENOENT && error != ENOTDIR)
-        printf("  %-46s can't be looked for: %s\n", path, strerror(error));
+        printf("  %-46s can't be looked for: %s\n", shown(path), strerror(error));
     else
-        printf("  %-46s not there\n", path);
+        printf("  %-46s not there\n", shown(path));
 }
 
 static bool print_place(const struct discovery_place *place, void *context)
@@ -95,9 +95,9 @@ static bool print_place(const struct discovery_place *place, void *context)
     }
     char *links = place->exists ? describe_links(place->path) : copy_text("");
     if (account->taken != NULL) {
-        printf("  %-46s %s\n", place->path, place->exists ? "is there, but comes later" : "not asked for");
+        printf("  %-46s %s\n", shown(place->path), place->exists ? "is there, but comes later" : "not asked for");
     } else {
-        printf("  %-46s taken%s\n", place->path, links);
+        printf("  %-46s taken%s\n", shown(place->path), shown(links));
         account->taken = copy_text(place->path);
     }
     free(links);
@@ -113,7 +113,7 @@ static void print_variable(struct account *account)
     }
     char *text = format_text("SOCKFUSE_POLICY=%s", named);
     char *links = describe_links(named);
-    printf("  %-46s taken%s\n", text, links);
+    printf("  %-46s taken%s\n", shown(text), shown(links));
     account->taken = copy_text(named);
     free(links);
     free(text);
@@ -136,7 +136,7 @@ char *discovery_explain(const char *command)
     print_variable(&account);
     policy_discover_each(names, environment, print_place, &account);
     if (account.taken == NULL)
-        printf("%s gets no policy: it is left alone\n", command);
+        printf("%s gets no policy: it is left alone\n", shown(command));
     fflush(stdout); /* before what stderr says */
     if (found)
         print_doubts(&program);

@@ -6,7 +6,6 @@
  * again ten times a second on the real clock, and ends when nobody reads its output any more.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -184,7 +183,7 @@ static int show(const struct wish *wish)
     if (!used && !wish->as_json && wish->policy_file == NULL)
         tell_nothing_in_use(&selection, stderr);
     else if (!used && !wish->as_json)
-        fprintf(stderr, "%s is not in use yet: it has no journal.\n", wish->policy_file);
+        fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->policy_file));
     look(&selection, &readers, wish);
     for (unsigned int polls = 1; wish->follow && wait_for_more(); polls++) {
         if (polls % POLLS_PER_LOOK == 0) {

@@ -5,7 +5,6 @@
  * running processes with their next call. One file for the three, which differ in the word alone.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

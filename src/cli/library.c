@@ -4,7 +4,6 @@
  * See library.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

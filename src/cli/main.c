@@ -5,7 +5,6 @@
  * thing: `status` when a policy is in use, else this help.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

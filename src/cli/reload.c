@@ -6,7 +6,6 @@
  * targets of -t are taken up again behind the file's, programs with -o keep the policy that they have, for their
  * options are known to them alone.
  */
-#include <err.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

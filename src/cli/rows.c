@@ -4,7 +4,6 @@
  * See rows.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

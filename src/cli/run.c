@@ -6,7 +6,6 @@
  * same pid, its own signals and exit status.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

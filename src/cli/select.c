@@ -4,7 +4,6 @@
  * See select.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +120,7 @@ bool anything_in_use(void)
 
 void tell_nothing_in_use(const struct selection *selection, FILE *out)
 {
-    fprintf(out, "No policy is in use: there are no circuits in %s%s.\n", selection->folder,
+    fprintf(out, "No policy is in use: there are no circuits in %s%s.\n", shown(selection->folder),
             selection->unusable > 0 ? " that could be read" : "");
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
 }

@@ -4,7 +4,6 @@
  * Computes the state at reading (a circuit whose pause is over shows `open, probe due`) and changes nothing. Text for
  * people, or JSON with --json.
  */
-#include <err.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * See table.h.
  */
 #define _GNU_SOURCE
-#include <err.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "segment/text.h"
 
 #define COLUMN_GAP 2
 
@@ -39,16 +37,6 @@ const char *colour_start(enum colour colour, bool wanted)
         [RED] = "\033[31m",   [GREEN] = "\033[32m", [YELLOW] = "\033[33m",
     };
     return wanted ? sequences[colour] : "";
-}
-
-static char *printable(const char *string)
-{
-    size_t size = strlen(string) * 4 + 1; /* in the worst case every byte becomes \xNN */
-    char *copy = allocate(size, 1);
-    struct text text;
-    text_start(&text, copy, size);
-    text_add_printable(&text, string);
-    return copy;
 }
 
 /* Code points: good enough for host names and sections; no wide characters are expected. */

@@ -45,7 +45,7 @@ static void complain(const char *what, const char *more)
         return;
     text_start(&text, line, sizeof line - 1);
     text_add(&text, "sockfuse: ");
-    text_add(&text, what);
+    text_add_printable(&text, what); /* a file's name may be anything */
     text_add(&text, more);
     line[text.length] = '\n';
     if (real.write(STDERR_FILENO, line, text.length + 1) < 0)

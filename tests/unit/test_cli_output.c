@@ -18,6 +18,7 @@
 #include "cli/cli.c"
 #include "cli/json.c"
 #include "cli/table.c"
+#include "cli/message.c" /* the last one: others mean its functions, and it libc's */
 
 static char *printed;
 static size_t printed_size;

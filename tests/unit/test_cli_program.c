@@ -17,6 +17,7 @@
 #include "cli/cli.c"
 #include "cli/elf.c"
 #include "cli/program.c"
+#include "cli/message.c" /* the last one: others mean its functions, and it libc's */
 
 static char folder[] = "/tmp/sockfuse-test.XXXXXX";
 

@@ -17,6 +17,7 @@
 #include "cli/json.c"
 #include "cli/rows.c"
 #include "cli/status_json.c"
+#include "cli/message.c" /* the last one: others mean its functions, and it libc's */
 
 static char *printed(const struct row *row)
 {
