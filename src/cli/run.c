@@ -236,7 +236,7 @@ static bool set_log(const char *log)
         return true;
     }
     char *path = absolute(log);
-    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     bool usable = descriptor >= 0 || errno == ENXIO;
     if (usable)
         set_variable("SOCKFUSE_LOG", path);

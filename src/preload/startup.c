@@ -23,6 +23,7 @@
 #include "preload/real.h"
 #include "segment/clock.h"
 #include "segment/handover.h"
+#include "segment/log.h"
 #include "segment/process.h"
 #include "segment/text.h"
 
@@ -48,8 +49,7 @@ static void complain(const char *what, const char *more)
     text_add_printable(&text, what); /* a file's name may be anything */
     text_add(&text, more);
     line[text.length] = '\n';
-    if (real.write(STDERR_FILENO, line, text.length + 1) < 0)
-        return; /* nobody to tell */
+    log_append(LOG_STDERR, line, text.length + 1); /* or there is nobody to tell */
 }
 
 /* "a b" or "a\nb" as a NULL-terminated list, in place. */
@@ -214,6 +214,24 @@ static void use_own_clock(void)
     clock_use(gettime);
 }
 
+/* A relative name means the folder that the program started in, wherever it goes later. */
+static void set_log(char *place, size_t size, const char *log)
+{
+    size_t at = 0;
+    place[0] = '\0';
+    if (log[0] != '/' && strcmp(log, LOG_STDERR) != 0 && log[0] != '\0') {
+        if (!getcwd(place, size))
+            return;
+        at = strlen(place);
+        if (at + 1 < size)
+            place[at++] = '/';
+    }
+    if (strlen(log) < size - at)
+        strcpy(place + at, log);
+    else
+        place[0] = '\0'; /* too long to be opened */
+}
+
 static bool attach(const struct policy *policy)
 {
     struct segment_error error = {""};
@@ -234,9 +252,8 @@ static bool attach(const struct policy *policy)
     }
     if (policy->has_process_scope)
         atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
-    for (uint32_t i = 0; i < STATIONS_MAX; i++)
-        if (log && strlen(log) < sizeof stations[i].guard.log)
-            strcpy(stations[i].guard.log, log);
+    for (uint32_t i = 0; log && i < STATIONS_MAX; i++)
+        set_log(stations[i].guard.log, sizeof stations[i].guard.log, log);
     return true;
 }
 
@@ -273,6 +290,7 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")))
         return;
     int keep = errno;
+    log_begin(); /* before anything is opened here, which might get the number */
     strncpy(guest.program, program_name(), sizeof guest.program - 1);
     struct policy *policy = find_policy(argc, argv);
     atomic_store_explicit(&guest.policy, policy, memory_order_release);

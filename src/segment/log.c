@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +23,20 @@
 
 #define INTERRUPTIONS_MAX 16
 
-static void write_once(int descriptor, const char *line, size_t length)
+/* What standard error was at the start: a root of this file alone. */
+static struct {
+    bool is_known;
+    dev_t device, special;
+    ino_t inode;
+    mode_t type;
+} standard_error;
+
+static bool write_once(int descriptor, const char *line, size_t length)
 {
-    for (int i = 0; i < INTERRUPTIONS_MAX && write(descriptor, line, length) < 0 && errno == EINTR; i++) {
+    ssize_t written = -1;
+    for (int i = 0; i < INTERRUPTIONS_MAX && (written = write(descriptor, line, length)) < 0 && errno == EINTR; i++) {
     }
+    return written == (ssize_t)length;
 }
 
 /* Takes away `number` if it is pending now and was not before. Both are thread-directed, so it is this thread's own. */
@@ -42,14 +54,15 @@ static void forget_signal(int number, const sigset_t *before)
 }
 
 /* Both signals are blocked here. */
-static void write_without_signal(int descriptor, const char *line, size_t length)
+static bool write_without_signal(int descriptor, const char *line, size_t length)
 {
     sigset_t before;
 
     sigpending(&before);
-    write_once(descriptor, line, length);
+    bool written = write_once(descriptor, line, length);
     forget_signal(SIGPIPE, &before);
     forget_signal(SIGXFSZ, &before);
+    return written;
 }
 
 /* A pipe or a terminal that nobody reads would hold up the host, and with it all its signals. */
@@ -60,37 +73,82 @@ static bool takes_a_line(int descriptor)
     return poll(&place, 1, 0) == 1 && (place.revents & POLLOUT) != 0;
 }
 
-void log_append(const char *file, const char *line, size_t length)
+/* Whether a socket at number 2 is made for messages: a pair from the parent, or the journal's. */
+static bool is_for_messages(const struct stat *two)
+{
+    struct stat zero;
+    int family = 0;
+    socklen_t length = sizeof family;
+
+    return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX &&
+           !(fstat(STDIN_FILENO, &zero) == 0 && zero.st_dev == two->st_dev && zero.st_ino == two->st_ino);
+}
+
+void log_begin(void)
+{
+    struct stat two;
+    int keep = errno;
+
+    if (fstat(STDERR_FILENO, &two) == 0 && (!S_ISSOCK(two.st_mode) || is_for_messages(&two))) {
+        standard_error.device = two.st_dev;
+        standard_error.special = two.st_rdev;
+        standard_error.inode = two.st_ino;
+        standard_error.type = two.st_mode & S_IFMT;
+        standard_error.is_known = true;
+    }
+    errno = keep;
+}
+
+/* Programs close number 2, and the next file that they open gets it. */
+static bool is_still_standard_error(void)
+{
+    struct stat now;
+
+    return standard_error.is_known && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == standard_error.device &&
+           now.st_ino == standard_error.inode && now.st_rdev == standard_error.special &&
+           (now.st_mode & S_IFMT) == standard_error.type;
+}
+
+static bool append_to_file(const char *file, const char *line, size_t length)
+{
+    /* O_NONBLOCK: a FIFO that nobody reads must not hold up the host; regular files do not mind. */
+    int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    bool written = descriptor >= 0 && write_without_signal(descriptor, line, length);
+
+    if (descriptor >= 0)
+        close(descriptor);
+    return written;
+}
+
+bool log_append(const char *file, const char *line, size_t length)
 {
     struct undisturbed before;
+    bool written;
 
     if (file[0] == '\0' || length == 0)
-        return;
+        return true;
     undisturbed_begin(&before);
-    if (strcmp(file, "stderr") == 0) {
-        if (takes_a_line(STDERR_FILENO))
-            write_without_signal(STDERR_FILENO, line, length);
-    } else {
-        /* O_NONBLOCK: a FIFO that nobody reads must not hold up the host; regular files do not mind. */
-        int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-        if (descriptor >= 0) {
-            write_without_signal(descriptor, line, length);
-            close(descriptor);
-        }
-    }
+    if (strcmp(file, LOG_STDERR) == 0)
+        written = is_still_standard_error() && takes_a_line(STDERR_FILENO) &&
+                  write_without_signal(STDERR_FILENO, line, length);
+    else
+        written = append_to_file(file, line, length);
     undisturbed_end(&before);
+    return written;
 }
 
 /* A handler of the host's that jumps out while the line is made would leave the page behind. */
-void log_event(const char *file, const struct event *event)
+bool log_event(const char *file, const struct event *event)
 {
     struct undisturbed before;
+    bool written = false;
 
     undisturbed_begin(&before);
     char *line = mmap(NULL, EVENT_JSON_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (line != MAP_FAILED) {
-        log_append(file, line, event_json(event, line, EVENT_JSON_MAX));
+        written = log_append(file, line, event_json(event, line, EVENT_JSON_MAX));
         munmap(line, EVENT_JSON_MAX);
     }
     undisturbed_end(&before);
+    return written;
 }

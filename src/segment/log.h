@@ -1,5 +1,5 @@
 /*
- * log.h - SOCKFUSE_LOG: one line at the end of a file.
+ * log.h - SOCKFUSE_LOG: one line at the end of a file, or on standard error as it was when the program began.
  *
  * Inside somebody else's process: never waits for a reader, never raises a signal in the host, is no cancellation
  * point, lets no handler jump out of it, keeps no descriptor. A line that can't be written is lost. Async-signal-safe;
@@ -8,14 +8,27 @@
 #ifndef SOCKFUSE_SEGMENT_LOG_H
 #define SOCKFUSE_SEGMENT_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Appends the line with one write(2) to the file, made if it is missing (0600); "stderr": descriptor 2; "": nowhere. */
-void log_append(const char *file, const char *line, size_t length);
+#define LOG_STDERR "stderr" /* instead of a file's name */
+
+/*
+ * Remembers what descriptor 2 is now, before anybody else has used the number: later lines go there only while it is
+ * the same. Start-up only. What is no standard error never gets a line: a descriptor that is closed, a connection (a
+ * server that inetd started has its client there), a socket that is standard input too.
+ */
+void log_begin(void);
+
+/*
+ * Appends the line with one write(2) to the file, made if it is missing (0666, less the umask); LOG_STDERR: to what
+ * standard error was. False: it is lost.
+ */
+bool log_append(const char *file, const char *line, size_t length);
 
 /* An event as a line. The line is made in a page of its own, for the stack may be a signal handler's; without memory it
  * is lost. */
 struct event;
-void log_event(const char *file, const struct event *event);
+bool log_event(const char *file, const struct event *event);
 
 #endif
