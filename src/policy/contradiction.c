@@ -292,6 +292,19 @@ static void check_fallback(const struct target_draft *draft, struct policy_probl
                         value, is_unix ? "IP" : "UNIX");
 }
 
+/* The wait for an answer is ended, and that for a connection over TCP. */
+static void check_limits(const struct target_draft *draft, struct policy_problems *problems)
+{
+    const struct target *target = &draft->target;
+    bool takes_unix, takes_others;
+    see_kinds(target, &takes_unix, &takes_others);
+    if (target->enforce_timeouts && takes_unix && !takes_others && target->response_timeout_ns == 0 &&
+        is_own(target, KEY_ENFORCE_TIMEOUTS))
+        problem_warning(problems, draft->lines[KEY_ENFORCE_TIMEOUTS],
+                        "`enforce_timeouts`: no wait of this target is ended: attempts of UNIX sockets can't be, and "
+                        "`response_timeout` is off");
+}
+
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
 {
     check_pauses(draft, is_defaults, problems);
@@ -306,4 +319,5 @@ void target_check(struct target_draft *draft, bool is_defaults, struct policy_pr
     check_idle_keys(draft, is_defaults, problems);
     check_rehearsal(draft, problems);
     check_fallback(draft, problems);
+    check_limits(draft, problems);
 }

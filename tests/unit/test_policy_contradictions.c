@@ -49,6 +49,15 @@ static void a_key_that_does_nothing_beside_another_one_is_told(void **state)
                             "enforce_timeouts = yes\n"));
 }
 
+static void limits_that_end_no_wait_are_told(void **state)
+{
+    (void)state;
+    expect_warning("[unix:/a]\nenforce_timeouts = yes\n", 2, "no wait of this target is ended|UNIX");
+    policy_free(good_policy("[unix:/a]\nenforce_timeouts = yes\nresponse_timeout = 5s\n"));
+    policy_free(good_policy("[a]\nmatch = unix:/a a:1\nenforce_timeouts = yes\n"));
+    policy_free(good_policy("[defaults]\nenforce_timeouts = yes\n[unix:/a]\n"));
+}
+
 static void a_rule_that_no_call_can_meet_is_told(void **state)
 {
     (void)state;
@@ -120,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_that_does_nothing_beside_another_one_is_told),
+        cmocka_unit_test(limits_that_end_no_wait_are_told),
         cmocka_unit_test(a_rule_that_no_call_can_meet_is_told),
         cmocka_unit_test(times_that_do_not_fit_into_each_other_are_told),
         cmocka_unit_test(a_built_in_time_for_probes_gives_way),
