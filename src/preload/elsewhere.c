@@ -155,6 +155,13 @@ bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *
     return *port_of(elsewhere) != 0;
 }
 
+/* A program's own filter, which is left alone. (The kernel tells how long it is, or that it is no classic one.) */
+static bool has_filter(int fd)
+{
+    socklen_t length = 0;
+    return real.getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &length) != 0 || length > 0;
+}
+
 bool elsewhere_deafen(int fd, bool everything)
 {
     /* The packet begins with its TCP header, whose length in words is in the upper half of byte 12. */
@@ -169,7 +176,7 @@ bool elsewhere_deafen(int fd, bool everything)
         .len = (unsigned short)(everything ? sizeof drop_all / sizeof *drop_all : sizeof drop_data / sizeof *drop_data),
         .filter = (struct sock_filter *)(uintptr_t)(everything ? drop_all : drop_data),
     };
-    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+    return !has_filter(fd) && setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
 void elsewhere_undeafen(int fd)

@@ -5,6 +5,7 @@
 /* links: core */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <linux/filter.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -71,6 +72,25 @@ static void socket_serves_for_another_destination_afterwards(void **state)
     fresh_again(fd, &alive, &dead);
     server_stop(&dead);
     server_stop(&alive);
+}
+
+static void filter_of_the_programs_own_stays_and_the_attempt_goes_on(void **state)
+{
+    static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+    const struct sock_fprog own = {.len = 1, .filter = all};
+    struct server server;
+    socklen_t length = 0;
+    (void)state;
+    server_start(&server, RESETS, SERVER_LISTENS);
+    int fd = caller_socket(&server, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &own, sizeof own), 0);
+    assert_int_equal(connect(fd, AT(&server)), 0);
+    int peer = server_accept(&server);
+    assert_int_equal(bare.getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &length), 0);
+    assert_int_equal(length, 1);
+    close(fd);
+    bare.close(peer);
+    server_stop(&server);
 }
 
 static void bound_sockets_get_faults_too(void **state)
@@ -238,6 +258,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(socket_serves_for_another_destination_afterwards),
+        cmocka_unit_test(filter_of_the_programs_own_stays_and_the_attempt_goes_on),
         cmocka_unit_test(bound_sockets_get_faults_too),
         cmocka_unit_test(ipv6_and_mapped_sockets_get_faults_too),
         cmocka_unit_test(unix_sockets_are_refused_and_delayed_and_else_left_alone),
