@@ -43,9 +43,9 @@ static const char help[] =
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
 static const struct column circuit_columns[] = {
-    {"TARGET", false}, {"DESTINATION", false}, {"STATE", false},   {"FAILURES", true}, {"RATE", true},
-    {"RETRY IN", true},  {"IN FLIGHT", true},  {"CONNECTIONS", true}, {"CALLS", true}, {"FAILED", true},
-    {"NEUTRAL", true},   {"LATE", true},       {"REFUSED", true},  {"LAST FAILURE", false},
+    {"TARGET", false},  {"DESTINATION", false}, {"STATE", false},      {"FAILURES", true},      {"RATE", true},
+    {"RETRY IN", true}, {"IN FLIGHT", true},    {"CONNECTIONS", true}, {"CALLS", true},         {"FAILED", true},
+    {"NEUTRAL", true},  {"LATE", true},         {"REFUSED", true},     {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 static const struct column process_columns[] = {
@@ -205,6 +205,13 @@ static void print_circuits(const struct rows *rows, uint64_t now_ns)
     }
 }
 
+static void print_log_lost(const struct segment *segment)
+{
+    const uint64_t lost = segment_log_lost(segment);
+    if (lost > 0)
+        printf("  %" PRIu64 " line%s of the log (SOCKFUSE_LOG) could not be written.\n", lost, lost == 1 ? "" : "s");
+}
+
 /* What passed because there was no room for it, by reason. */
 static void print_no_room(const struct segment *segment)
 {
@@ -275,6 +282,7 @@ static void print_policy(const struct selected *selected, const struct policy *p
     else
         printf("  No calls yet.\n");
     print_no_room(&selected->segment);
+    print_log_lost(&selected->segment);
     if (selected->segment.map != NULL)
         print_processes(&selected->segment, policy);
     else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)

@@ -29,7 +29,8 @@
  *                  data_pages: the same of the program's data
  *   tls.c          tls_thread: what a thread's TLS library does; table: sessions and their connections
  *   wrap_tls.c     callers, for each function: which one a caller means
- *   segment/       clock.c: clocks; life.c: own_space, own_proc: the pid name space
+ *   segment/       clock.c: clocks; log.c: standard_error: what it was at the start; life.c: own_space, own_proc:
+ *                  the pid name space
  */
 #ifndef SOCKFUSE_PRELOAD_GUEST_H
 #define SOCKFUSE_PRELOAD_GUEST_H

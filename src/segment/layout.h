@@ -110,7 +110,8 @@ struct segment_header {
     _Atomic uint32_t calls_hint;                          /* where a free one is likely */
     _Atomic uint32_t processes_high;
     uint32_t reserved;
-    uint64_t reserved2[2];
+    _Atomic uint64_t log_lost; /* lines of SOCKFUSE_LOG that could not be written */
+    uint64_t reserved2;
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
     _Alignas(64) _Atomic uint64_t calls_due;   /* a lower bound of all calls' due times; not in use yet */
     _Atomic uint64_t calls_spare[7];

@@ -299,3 +299,14 @@ uint64_t segment_unguarded(const struct segment *segment)
         sum += segment_no_room(segment, (enum no_room)kind);
     return sum;
 }
+
+void segment_note_log_lost(struct segment *segment)
+{
+    if (segment->map)
+        atomic_fetch_add_explicit(&segment->map->log_lost, 1, memory_order_relaxed);
+}
+
+uint64_t segment_log_lost(const struct segment *segment)
+{
+    return segment->map ? atomic_load_explicit(&segment->map->log_lost, memory_order_relaxed) : 0;
+}

@@ -101,6 +101,10 @@ void segment_note_no_room(struct segment *segment, enum no_room kind);
 uint64_t segment_no_room(const struct segment *segment, enum no_room kind);
 uint64_t segment_unguarded(const struct segment *segment);
 
+/* A line of the log could not be written; and how many that were. */
+void segment_note_log_lost(struct segment *segment);
+uint64_t segment_log_lost(const struct segment *segment);
+
 const char *segment_identity(const struct segment *segment); /* safe to print: always ends within its size */
 
 #endif

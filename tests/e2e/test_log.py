@@ -153,6 +153,10 @@ class Log(unittest.TestCase):
         for path in (fifo, "/dev/full", "/dev/null", self.sandbox.folder, "/nowhere/at/all", "/" + "x" * 5000):
             self.call(log=path)
             self.opened()
+            if path not in ("/dev/null", "/" + "x" * 5000):
+                (policy,) = self.sandbox.status()
+                self.assertEqual(policy["log_lost"], 1, path)
+                self.assertIn("1 line of the log", self.sandbox.sockfuse("status").stdout)
             os.remove(self.sandbox.segment_path())
 
     def test_a_full_pipe_is_not_waited_for(self):
