@@ -8,12 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include "preload/real.h"
+#include "segment/clock.h"
 
 #define KERNEL_SIGNALS 64
 #define FIRST_OF_LIBC 32 /* for cancellation and setuid: threads are to notice nothing of them */
 #define LAST_OF_LIBC 33
+#define TIMER_SLACK_NS NS_PER_MS
 #define BITS_PER_WORD (8 * sizeof(unsigned long))
 
 struct mask {
@@ -42,28 +45,49 @@ static bool has(const struct mask *mask, int number)
     return mask->words[bit / BITS_PER_WORD] >> bit % BITS_PER_WORD & 1;
 }
 
+/* False: the signal is not handled (any more). */
+static bool is_handled(int number, struct action *action)
+{
+    return real.syscall(SYS_rt_sigaction, number, 0, (long)action, sizeof action->blocked, 0, 0) == 0 &&
+           action->handler != (uintptr_t)SIG_DFL && action->handler != (uintptr_t)SIG_IGN;
+}
+
+void interruption_watch(struct interruption *before)
+{
+    struct itimerval timer = {{0}, {0}};
+    before->alarm_ns = UINT64_MAX;
+    if (real.syscall(SYS_getitimer, ITIMER_REAL, (long)&timer, 0, 0, 0, 0) == 0 &&
+        (timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0))
+        before->alarm_ns =
+            clock_real_ns() + (uint64_t)timer.it_value.tv_sec * NS_PER_S + (uint64_t)timer.it_value.tv_usec * 1000u;
+}
+
 /*
- * Which signal it was can't be told, so all are looked at that may reach this thread. If some resume and some do not,
- * the wait ends: a program with a handler of that kind has to reckon with EINTR at any time, and has it in order to be
- * interrupted; a wait that goes on would take its time-out or its Ctrl-C from it. If there is no handler at all any
- * more, it was one for a single time (SA_RESETHAND): it ends too. (Not with threads: then the C library has a handler,
- * for setuid, which resumes, and which a program without any of its own must not notice.)
+ * Which signal it was can't be told, but for SIGALRM, by its timer. So all others are looked at that may reach this
+ * thread. If some resume and some do not, the wait ends: a program with a handler of that kind has to reckon with EINTR
+ * at any time, and has it in order to be interrupted; a wait that goes on would take its Ctrl-C from it. If there is no
+ * handler at all any more, it was one for a single time (SA_RESETHAND): it ends too. (Not with threads: then the C
+ * library has a handler, for setuid, which resumes, and which a program without any of its own must not notice.)
  */
-bool interruption_ends_waits(void)
+bool interruption_ends_waits(const struct interruption *before)
 {
     struct mask blocked = {{0}};
     struct action action;
-    bool resumes = false;
+    bool resumes = false, handled = false;
     real.syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&blocked, sizeof blocked, 0, 0);
+    bool alarmed = before->alarm_ns != UINT64_MAX && clock_real_ns() + TIMER_SLACK_NS >= before->alarm_ns;
+    if (alarmed && !has(&blocked, SIGALRM) && is_handled(SIGALRM, &action))
+        return !(action.flags & SA_RESTART);
     for (int number = 1; number <= KERNEL_SIGNALS; number++) {
-        if (is_own_fault(number) || has(&blocked, number) ||
-            real.syscall(SYS_rt_sigaction, number, 0, (long)&action, sizeof blocked, 0, 0) != 0 ||
-            action.handler == (uintptr_t)SIG_DFL || action.handler == (uintptr_t)SIG_IGN)
+        if (number == SIGALRM || is_own_fault(number) || has(&blocked, number) || !is_handled(number, &action))
             continue;
-        if (action.flags & SA_RESTART)
-            resumes = true;
-        else if (number < FIRST_OF_LIBC || number > LAST_OF_LIBC)
+        bool is_libcs = number >= FIRST_OF_LIBC && number <= LAST_OF_LIBC;
+        if (!(action.flags & SA_RESTART) && !is_libcs)
             return true;
+        resumes = resumes || action.flags & SA_RESTART;
+        handled = handled || !is_libcs;
     }
+    if (!handled && !has(&blocked, SIGALRM) && is_handled(SIGALRM, &action)) /* sent by hand */
+        return !(action.flags & SA_RESTART);
     return !resumes;
 }

@@ -8,8 +8,17 @@
 #define SOCKFUSE_PRELOAD_INTERRUPTION_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+/* What is known before a wait, to tell afterwards which signal came. */
+struct interruption {
+    uint64_t alarm_ns; /* real clock: when the timer of SIGALRM runs out; UINT64_MAX: never */
+};
+
+/* Before the wait. One system call. */
+void interruption_watch(struct interruption *before);
 
 /* Whether the handler that has just run in this thread ends a wait that the kernel would resume after SA_RESTART. */
-bool interruption_ends_waits(void);
+bool interruption_ends_waits(const struct interruption *before);
 
 #endif

@@ -49,8 +49,10 @@ static int left_ms(uint64_t until_ns)
 enum limit_end limit_wait(struct limit *limit, int fd, short event)
 {
     struct pollfd look = {.fd = fd, .events = event};
+    struct interruption before;
     bool sleeps = limit->misses >= MISSES_AT_ONCE;
     for (;;) {
+        interruption_watch(&before);
         int left = left_ms(limit->until_ns);
         int count =
             sleeps ? real.poll(NULL, 0, left < AFTER_A_MISS_MS ? left : AFTER_A_MISS_MS) : real.poll(&look, 1, left);
@@ -62,7 +64,7 @@ enum limit_end limit_wait(struct limit *limit, int fd, short event)
             return LIMIT_OVER;
         if (count < 0 && errno != EINTR)
             return LIMIT_READY; /* the call will say what is wrong */
-        if (count < 0 && (limit->is_own || interruption_ends_waits()))
+        if (count < 0 && (limit->is_own || interruption_ends_waits(&before)))
             return LIMIT_INTERRUPTED;
         if (count < 0 && !limit->is_kernels && !limit_is_earlier(limit, fd)) {
             limit->way = LIMIT_BARE;

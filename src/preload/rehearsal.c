@@ -95,10 +95,12 @@ void rehearsal_over(struct connection *connection, int fd)
 static bool wait_until(uint64_t until_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S), .tv_nsec = (long)(until_ns % NS_PER_S)};
+    struct interruption before;
     int error;
+    interruption_watch(&before);
     /* A cancellation point, as connect is. */
     while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) != 0)
-        if (error != EINTR || interruption_ends_waits())
+        if (error != EINTR || interruption_ends_waits(&before))
             return false;
     return true;
 }

@@ -345,6 +345,30 @@ static void signals_do_not_lengthen_a_wait_for_an_answer(void **state)
     server_stop(&server);
 }
 
+static void alarms_are_told_from_signals_of_the_other_kind(void **state)
+{
+    struct itimerval often = {.it_interval = {.tv_usec = 50000}, .it_value = {.tv_usec = 50000}}, never = {{0}, {0}};
+    struct server server;
+    char byte;
+    (void)state;
+    server_start(&server, "127.0.0.2", SERVER_LISTENS);
+    for (int restarts = 0; restarts < 2; restarts++) {
+        int fd = caller_connect(&server, 0), peer = server_accept(&server);
+        assert_int_equal(send(fd, "q", 1, 0), 1);
+        handle(SIGALRM, note, restarts ? SA_RESTART : 0);
+        handle(SIGUSR1, note, restarts ? 0 : SA_RESTART);
+        setitimer(ITIMER_REAL, &often, NULL);
+        assert_int_equal(recv(fd, &byte, 1, 0), -1);
+        int error = errno;
+        setitimer(ITIMER_REAL, &never, NULL);
+        assert_int_equal(error, restarts ? ETIMEDOUT : EINTR);
+        close(fd);
+        bare.close(peer);
+    }
+    signal(SIGUSR1, SIG_DFL);
+    server_stop(&server);
+}
+
 static void receive_that_waits_for_all_is_limited_until_its_first_byte(void **state)
 {
     struct server server;
@@ -412,6 +436,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(attempts_of_unix_sockets_and_those_that_do_not_block_are_left_alone),
         cmocka_unit_test(each_of_two_receivers_has_its_end),
         cmocka_unit_test(signals_do_not_lengthen_a_wait_for_an_answer),
+        cmocka_unit_test(alarms_are_told_from_signals_of_the_other_kind),
         cmocka_unit_test(receive_that_waits_for_all_is_limited_until_its_first_byte),
         cmocka_unit_test(receiver_takes_nothing_from_a_stranger_with_its_number),
     };
