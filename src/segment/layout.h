@@ -80,7 +80,7 @@ struct process_slot {
     _Atomic uint64_t revision;    /* of the policy that it runs */
     char program[PROGRAM_NAME_MAX];
     _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
-    uint32_t reserved;
+    _Atomic uint32_t proof;        /* epoch:20 | 1: it has the lock of its identity (proof.h) */
     _Atomic uint64_t spare[5];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
@@ -119,7 +119,9 @@ struct segment_header {
     uint32_t reserved3;
     _Atomic uint64_t reloaded_ns; /* real clock: the last time */
     _Atomic uint64_t handover_spare[6];
-    _Alignas(64) _Atomic uint64_t spare[16];
+    _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process.c) */
+    uint32_t reserved4;
+    _Atomic uint64_t spare[15];
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
 };
 
@@ -167,6 +169,7 @@ LAYOUT_PIN(process_slot, attached_ns, 32);
 LAYOUT_PIN(process_slot, revision, 40);
 LAYOUT_PIN(process_slot, program, 48);
 LAYOUT_PIN(process_slot, keeps_policy, 80);
+LAYOUT_PIN(process_slot, proof, 84);
 LAYOUT_PIN(segment_stamp, version, 8);
 LAYOUT_PIN(segment_stamp, size, 16);
 LAYOUT_PIN(segment_stamp, boot_id, 24);
@@ -181,7 +184,8 @@ LAYOUT_PIN(segment_header, events_head, 192);
 LAYOUT_PIN(segment_header, calls_due, 256);
 LAYOUT_PIN(segment_header, reloads, 320);
 LAYOUT_PIN(segment_header, reloaded_ns, 328);
-LAYOUT_PIN(segment_header, spare, 384);
+LAYOUT_PIN(segment_header, join_cursor, 384);
+LAYOUT_PIN(segment_header, spare, 392);
 LAYOUT_PIN(segment_header, identity, 512);
 _Static_assert(sizeof(struct segment_header) == 4608, "pinned");
 #undef LAYOUT_PIN

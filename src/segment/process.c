@@ -15,14 +15,17 @@
 #include "segment/clock.h"
 #include "segment/layout.h"
 #include "segment/process_life.h"
+#include "segment/proof.h"
 #include "segment/shared.h"
 
 /* Up to here a new process takes an unused place rather than ask whether somebody in a used one is dead. */
 #define PLACES_BEFORE_ASKING 64u
-/* How many processes a new one asks for at most while there are unused places: each costs some microseconds. */
+/* How many processes a new one asks for at most: each costs some microseconds. The next one goes on behind them. */
 #define ASKED_AT_ONCE 8u
 /* Each time that others are faster, one of them got a place. */
 #define JOIN_ROUNDS 8u
+/* In a slot's `proof`, over the epoch: the lock was taken. */
+#define PROOF_TAKEN (UINT32_C(1) << 31)
 
 #define EPOCH_BITS 20u
 #define EPOCH_MASK ((UINT32_C(1) << EPOCH_BITS) - 1)
@@ -109,6 +112,7 @@ struct newcomer {
     struct process_life life;
     const char *program;
     uint64_t revision;
+    uint32_t questions; /* how many it may still ask */
 };
 
 /* Takes the place if `claim` still stands there. Returns the identity; 0: another process was faster. */
@@ -169,18 +173,35 @@ static uint32_t take_own_or_free(struct segment *segment, const struct newcomer 
     return 0;
 }
 
-/* Asks for up to `most` of the processes in the first `high` places, and takes the place of the first dead one. */
-static uint32_t take_from_dead(struct segment *segment, uint32_t high, uint32_t most, const struct newcomer *newcomer)
+static bool is_proven(const struct process_slot *slot, uint64_t claim)
 {
-    /* Many that start at once begin at different places. */
-    uint32_t first = newcomer->life.pid * UINT32_C(0x9e3779b1) % high;
-    for (uint32_t step = 0; step < high && step < most; step++) {
-        uint32_t index = (first + step) % high;
-        struct process_slot *slot = &segment->processes[index];
-        uint64_t claim = load_claim(slot);
-        struct process_life owner = life_of(slot, claim);
-        if (claim_pid(claim) != 0 && process_life_goes_on(&owner))
-            continue;
+    /* Acquire: what is seen here was locked before. */
+    uint32_t proof = atomic_load_explicit(&slot->proof, memory_order_acquire);
+    return proof == (PROOF_TAKEN | (claim_epoch(claim) & EPOCH_MASK));
+}
+
+/* Whether the image that took the place goes on. A lock that stands may be a child's, see proof.c. */
+static bool claimer_goes_on(const struct segment *segment, uint32_t index, uint64_t claim)
+{
+    const struct process_slot *slot = &segment->processes[index];
+    if (is_proven(slot, claim) && proof_ask(segment, holder_of(index, claim)) == PROOF_GONE)
+        return false;
+    struct process_life owner = life_of(slot, claim);
+    return process_life_goes_on(&owner);
+}
+
+/* Asks for some of the processes in the first `high` places, and takes the place of the first dead one. */
+static uint32_t take_from_dead(struct segment *segment, uint32_t high, struct newcomer *newcomer)
+{
+    for (uint32_t step = 0; step < high && newcomer->questions > 0; step++) {
+        /* Many that start at once, or one that comes again and again, ask for all of them in the end. */
+        uint32_t index = atomic_fetch_add_explicit(&segment->map->join_cursor, 1, memory_order_relaxed) % high;
+        uint64_t claim = load_claim(&segment->processes[index]);
+        if (claim_pid(claim) != 0) {
+            newcomer->questions--;
+            if (claimer_goes_on(segment, index, claim))
+                continue;
+        }
         uint32_t holder = take_place(segment, index, claim, newcomer);
         if (holder != 0)
             return holder;
@@ -202,9 +223,9 @@ static uint32_t take_unused(struct segment *segment, const struct newcomer *newc
 }
 
 /*
- * The table is full of living ones, and of some in other name spaces, whom nobody here can ask; their whole container
- * may be gone. Of these the one that attached the longest time ago goes. If it lives after all, its calls and leases
- * are given up.
+ * The table is full of living ones, and perhaps of some in other name spaces that have no proof: nobody here can ask
+ * for these, and their whole container may be gone. The one that attached the longest time ago goes. If it lives after
+ * all, its calls and leases are given up.
  */
 static uint32_t take_from_foreign(struct segment *segment, const struct newcomer *newcomer)
 {
@@ -214,7 +235,7 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
         struct process_slot *slot = &segment->processes[index];
         uint64_t claim = load_claim(slot);
         uint64_t attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_relaxed);
-        if (process_life_can_ask(tagged_load(&slot->space, claim)) || (oldest_claim != 0 && attached_ns >= oldest_ns))
+        if (process_life_can_ask(tagged_load(&slot->space, claim)) || is_proven(slot, claim) || (oldest_claim != 0 && attached_ns >= oldest_ns))
             continue;
         oldest = index;
         oldest_claim = claim;
@@ -223,24 +244,38 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
     return oldest < segment->capacity.processes ? take_place(segment, oldest, oldest_claim, newcomer) : 0;
 }
 
+/* Marks the place as one that proves itself. */
+static void prove(struct segment *segment, uint32_t holder)
+{
+    struct process_slot *slot = slot_of(segment, holder);
+    if (slot != NULL && proof_take(segment, holder) != NULL)
+        /* Release: who sees it finds the lock. Should the place be lost by now, its next owner has another epoch. */
+        atomic_store_explicit(&slot->proof, PROOF_TAKEN | (holder & EPOCH_MASK), memory_order_release);
+}
+
+static uint32_t find_place(struct segment *segment, struct newcomer *newcomer)
+{
+    uint32_t holder = take_own_or_free(segment, newcomer), high = processes_high(segment);
+    if (holder == 0 && high >= PLACES_BEFORE_ASKING)
+        holder = take_from_dead(segment, high, newcomer);
+    if (holder == 0)
+        holder = take_unused(segment, newcomer);
+    if (holder == 0)
+        holder = take_from_dead(segment, segment->capacity.processes, newcomer);
+    return holder != 0 ? holder : take_from_foreign(segment, newcomer);
+}
+
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
 {
-    struct newcomer newcomer = {.program = program, .revision = revision};
+    struct newcomer newcomer = {.program = program, .revision = revision, .questions = ASKED_AT_ONCE};
+    uint32_t holder = 0;
     process_life_know_self(&newcomer.life);
-    for (unsigned int round = 0; round < JOIN_ROUNDS; round++) {
-        uint32_t holder = take_own_or_free(segment, &newcomer), high = processes_high(segment);
-        if (holder == 0 && high >= PLACES_BEFORE_ASKING)
-            holder = take_from_dead(segment, high, ASKED_AT_ONCE, &newcomer);
-        if (holder == 0)
-            holder = take_unused(segment, &newcomer);
-        if (holder == 0)
-            holder = take_from_dead(segment, segment->capacity.processes, segment->capacity.processes, &newcomer);
-        if (holder == 0)
-            holder = take_from_foreign(segment, &newcomer);
-        if (holder != 0)
-            return holder;
-    }
-    return 0;
+    /* With no question left the table is full, as far as one process looks. */
+    for (unsigned int round = 0; holder == 0 && round < JOIN_ROUNDS && newcomer.questions > 0; round++)
+        holder = find_place(segment, &newcomer);
+    if (holder != 0)
+        prove(segment, holder);
+    return holder;
 }
 
 void process_leave(struct segment *segment, uint32_t holder)
@@ -267,10 +302,7 @@ bool process_alive(const struct segment *segment, uint32_t holder)
 {
     const struct process_slot *slot = slot_of(segment, holder);
     uint64_t claim = slot ? claim_of(slot, holder) : 0;
-    if (claim == 0)
-        return false;
-    struct process_life owner = life_of(slot, claim);
-    return process_life_goes_on(&owner);
+    return claim != 0 && claimer_goes_on(segment, (holder >> EPOCH_BITS) - 1, claim);
 }
 
 bool process_describe(const struct segment *segment, uint32_t holder, struct process_view *view)

@@ -14,20 +14,21 @@
 #include "segment/segment.h"
 
 /*
- * Takes a slot for this process: five system calls, and three more for each of at most eight others that may be dead,
- * or for all of them when the table is full. A slot that this process left by exec (same pid and start time, another
- * program image) is taken over, so the owner of the former image's calls and leases is dead. Called twice, and in a
- * fork's child, it takes another slot each time. When the table is full, those in other pid name spaces, who can't be
- * asked, lose theirs, longest attached first. 0: it is full of living ones.
+ * Takes a slot for this process, and proves it to the others (proof.h): some twenty system calls, and a dozen more for
+ * each of at most eight others that may be dead. A slot that this process left by exec (same pid and start time,
+ * another program image) is taken over, so the owner of the former image's calls and leases is dead. Called twice, and
+ * in a fork's child, it takes another slot each time. When the table is full, those in other pid name spaces who have no
+ * proof lose theirs, longest attached first. 0: it is full, as far as one process asks; the next one asks others.
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
 /* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. No system call. */
 void process_leave(struct segment *segment, uint32_t holder);
 
 /*
- * Whether the holder still lives: reads /proc/PID/stat (three system calls), since kill(2) also answers for zombies;
- * a process in another pid name space can't be asked and counts as living. Also false for an identity that was given
- * up, was taken over or is out of range.
+ * Whether the holder still lives and is the program that it was: asks for its lock (proof.h), and in the same pid name
+ * space reads /proc/PID/stat, since kill(2) also answers for zombies. Some twelve system calls. One that has no lock,
+ * or whose file can't be opened here, in another pid name space can't be asked and counts as living. Also false for an
+ * identity that was given up, was taken over or is out of range.
  */
 bool process_alive(const struct segment *segment, uint32_t holder);
 

@@ -1,0 +1,87 @@
+/*
+ * proof.c - the locks of living images. See proof.h; what it rests on is tried in tests/unit/test_proof.c.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include "segment/proof.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "segment/folder.h"
+#include "segment/undisturbed.h"
+
+/* Behind all data. An identity's byte: the next owner of the same place has another one, so nobody waits for it. */
+#define PROOF_BASE (INT64_C(1) << 40)
+/* Of a file all pages have the same size at least; one is enough. */
+#define PAGE_BYTES 4096u
+
+static struct flock byte_of(uint32_t holder)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = PROOF_BASE + holder, .l_len = 1};
+}
+
+/* The very file that is mapped; -1: it can't be had. */
+static int open_file(const struct segment *segment, int flags)
+{
+    struct stat status;
+    if (segment->path[0] == '\0')
+        return -1;
+    int fd = folder_openat(AT_FDCWD, segment->path, flags, 0);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && (uint64_t)status.st_ino == segment->inode &&
+        (uint64_t)status.st_dev == segment->device)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/*
+ * Mapped and kept from children before it is locked. A child that another thread forks in between has the open file
+ * too, and would keep the lock for as long as it lives; so who asks believes /proc as well, where that can tell.
+ */
+static void *map_and_lock(int fd, uint32_t holder)
+{
+    struct flock lock = byte_of(holder);
+    void *page = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (madvise(page, PAGE_BYTES, MADV_DONTFORK) == 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return page;
+    munmap(page, PAGE_BYTES);
+    return NULL;
+}
+
+void *proof_take(const struct segment *segment, uint32_t holder)
+{
+    struct undisturbed before;
+    void *page = NULL;
+    undisturbed_begin(&before);
+    int fd = open_file(segment, O_RDWR);
+    if (fd >= 0) {
+        page = map_and_lock(fd, holder);
+        close(fd);
+    }
+    undisturbed_end(&before);
+    return page;
+}
+
+enum proof proof_ask(const struct segment *segment, uint32_t holder)
+{
+    struct undisturbed before;
+    enum proof proof = PROOF_UNKNOWN;
+    undisturbed_begin(&before);
+    int fd = open_file(segment, O_RDONLY);
+    if (fd >= 0) {
+        struct flock lock = byte_of(holder);
+        if (fcntl(fd, F_OFD_GETLK, &lock) == 0)
+            proof = lock.l_type == F_UNLCK ? PROOF_GONE : PROOF_STANDS;
+        close(fd);
+    }
+    undisturbed_end(&before);
+    return proof;
+}
