@@ -245,8 +245,10 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     uint64_t now_ns = clock_circuit_at(real_ns);
     const struct target *target = destination.match.target;
     struct station *station = guest_station(target->scope);
-    if (!station)
+    if (!station) {
+        guest_note_no_place(target->scope);
         return PASSAGE_FREE;
+    }
     struct attempt attempt = {
         .target = target,
         .circuit = circuits_find(&station->segment, target->name, destination.text, now_ns),

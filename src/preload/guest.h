@@ -51,6 +51,7 @@ struct station {
     _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
     struct guard guard;
     _Atomic uint64_t identity;     /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
+    _Atomic uint64_t tried_ns;     /* real clock: when it was last tried to join a segment that is full */
     _Atomic uint64_t reload_claim; /* lineage's epoch:32 | number of the one that a thread has taken on */
 };
 
@@ -97,7 +98,7 @@ void guest_take_policy(const struct policy *policy);
 
 /*
  * The station of that scope, with a holder that belongs to this process: after a fork it joins the segment anew (then
- * there are system calls). NULL: pass through.
+ * there are system calls); so does one that found no place, once a second at the most. NULL: pass through.
  */
 struct station *guest_station(enum target_scope scope);
 /*
@@ -105,6 +106,8 @@ struct station *guest_station(enum target_scope scope);
  * replaced, the next calls go where new processes go. For calls that were admitted: a refusal costs no system call.
  */
 void guest_check_station(struct station *station, uint64_t real_ns);
+/* An attempt passes, for this process has no place in the segment: counted there. */
+void guest_note_no_place(enum target_scope scope);
 /* The present station of that scope, without any of this; NULL if there is none. */
 struct station *guest_station_now(enum target_scope scope);
 

@@ -30,6 +30,7 @@
 #define STATIONS_MAX 8u /* one for each time that the segment's file was deleted under us, then no more */
 #define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
 #define CHECK_EVERY_NS NS_PER_S
+#define TRY_AGAIN_NS NS_PER_S /* after a vain try to join: it asks for a few others each time */
 
 struct guest guest;
 
@@ -309,6 +310,15 @@ struct station *guest_station_now(enum target_scope scope)
                                   : atomic_load_explicit(&guest.host, memory_order_acquire);
 }
 
+/* Whether it is time for one thread to look for a place again. */
+static bool may_try_again(struct station *station)
+{
+    uint64_t now_ns = clock_real_ns(), tried_ns = atomic_load_explicit(&station->tried_ns, memory_order_relaxed);
+    return now_ns - tried_ns >= TRY_AGAIN_NS &&
+           atomic_compare_exchange_strong_explicit(&station->tried_ns, &tried_ns, now_ns, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
 /*
  * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
  * copies its holder, which is the same for all, before it goes on.
@@ -316,8 +326,8 @@ struct station *guest_station_now(enum target_scope scope)
 static void station_adopt(struct station *station, uint32_t epoch)
 {
     uint64_t identity = atomic_load_explicit(&station->identity, memory_order_acquire);
-    if (identity >> 32 != epoch) {
-        if (segment_is_private(&station->segment))
+    if (identity >> 32 != epoch || ((uint32_t)identity == 0 && may_try_again(station))) {
+        if (identity >> 32 != epoch && segment_is_private(&station->segment))
             guard_disown(&station->segment, (uint32_t)identity);
         uint32_t holder = station_join(station, guest_policy());
         uint64_t mine = (uint64_t)epoch << 32 | holder;
@@ -352,6 +362,13 @@ struct station *guest_station(enum target_scope scope)
         return NULL;
     station_adopt(station, lineage_epoch());
     return station->guard.holder ? station : NULL;
+}
+
+void guest_note_no_place(enum target_scope scope)
+{
+    struct station *station = guest_station_now(scope);
+    if (station)
+        segment_note_no_room(&station->segment, NO_ROOM_PROCESSES);
 }
 
 void guest_take_policy(const struct policy *policy)

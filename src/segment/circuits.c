@@ -21,10 +21,17 @@
 #define FIND_TRIES 4u
 /* `last_used_ns` is written no more often than this, so that a busy circuit's line stays with all cores. */
 #define USE_GRAIN_NS NS_PER_S
-/* A circuit that nobody asked for during this time may give its place away. */
+/*
+ * A circuit that nobody asked for during this time may give its place away: closed, it knows of some failures at the
+ * most; open with its pause over, that the next call is a probe.
+ */
 #define IDLE_NS (60 * NS_PER_S)
+#define IDLE_OPEN_NS (10 * IDLE_NS)
 /* Who has not finished handing over a place after this time was killed while doing it. */
 #define HANDOVER_NS (60 * NS_PER_S)
+/* So long nobody looks again where a place was sought in vain, and of so many it is looked up who refers to them. */
+#define SEEK_NS NS_PER_S
+#define REFERENCES_LOOKED_UP 4u
 
 /* Keys have the top bit set; a tombstone is the time of its making, at least 1, without that bit. */
 #define KEY_BIT (UINT64_C(1) << 63)
@@ -167,12 +174,32 @@ static uint32_t claim_free(struct segment *segment, const struct key *key)
     return CIRCUIT_INDEX_NONE;
 }
 
-static bool is_idle(const struct circuit_entry *entry, uint64_t now_ns)
+/* Whether its state may be forgotten once nobody has asked for it during `idle_ns`. */
+static bool is_forgettable(const struct circuit_entry *entry, uint64_t idle_ns, uint64_t now_ns)
+{
+    static const struct settings unknown; /* they decide only how long the pause after an expired probe is */
+    struct circuit_view view;
+
+    if (circuit_is_closed(&entry->circuit))
+        return idle_ns >= IDLE_NS;
+    if (idle_ns < IDLE_OPEN_NS)
+        return false;
+    circuit_observe(&entry->circuit, &unknown, now_ns, &view);
+    return view.state == CIRCUIT_OPEN && view.probe_due;
+}
+
+static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
 {
     /* seq_cst: see mark_used. */
     uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_seq_cst);
 
-    return used <= now_ns && now_ns - used >= IDLE_NS && circuit_is_quiet(&entry->circuit, NULL) &&
+    if (used > now_ns) {
+        /* By another clock, or corrupt: whoever uses it notes that again; else it is idle in its time. */
+        atomic_compare_exchange_strong_explicit(&entry->last_used_ns, &used, now_ns, memory_order_seq_cst,
+                                                memory_order_relaxed);
+        return false;
+    }
+    return is_forgettable(entry, now_ns - used, now_ns) &&
            atomic_load_explicit(&entry->forced, memory_order_relaxed) == 0;
 }
 
@@ -198,16 +225,26 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
     atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_release);
 }
 
-/* Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. */
-static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns)
+/* Whether a handover that began at that time may still go on. One from far ahead was begun by another clock. */
+static bool is_under_way(uint64_t tombstone, uint64_t now_ns)
+{
+    return tombstone > now_ns ? tombstone - now_ns < HANDOVER_NS : now_ns - tombstone < HANDOVER_NS;
+}
+
+/*
+ * Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. `looks`: at how
+ * many it may still be looked up who refers to them.
+ */
+static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns, uint32_t *looks)
 {
     struct circuit_entry *entry = &segment->circuits[index];
     uint64_t former = hash_at(entry);
     uint64_t tombstone = (now_ns & ~KEY_BIT) | 1;
     bool is_key = (former & KEY_BIT) != 0;
 
-    if (is_key ? !is_idle(entry, now_ns) : tombstone < former || tombstone - former < HANDOVER_NS)
+    if (is_key ? *looks == 0 || !is_idle(entry, now_ns) : is_under_way(former, tombstone))
         return false;
+    *looks -= is_key;
     /* seq_cst: see mark_used. */
     if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
                                                  memory_order_relaxed))
@@ -225,12 +262,33 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
                                                    memory_order_relaxed);
 }
 
+/* Of all who find no place, one looks for one that may be had. A time that lies ahead is long ago as well. */
+static bool takes_turn(struct circuit_entry *home, uint64_t real_ns)
+{
+    uint64_t sought_ns = atomic_load_explicit(&home->sought_ns, memory_order_relaxed);
+
+    return real_ns - sought_ns >= SEEK_NS &&
+           atomic_compare_exchange_strong_explicit(&home->sought_ns, &sought_ns, real_ns, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
 static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t now_ns)
 {
-    for (uint32_t step = 0; step < steps_of(segment); step++) {
-        if (take_over(segment, place_of(segment, key, step), key, now_ns))
-            /* Another process may have made a place for the same key meanwhile: the first one counts. */
-            return look_up(segment, key);
+    struct circuit_entry *home = &segment->circuits[place_of(segment, key, 0)];
+    uint64_t real_ns = clock_real_ns();
+    uint32_t steps = steps_of(segment), looks = REFERENCES_LOOKED_UP;
+
+    if (!takes_turn(home, real_ns))
+        return CIRCUIT_INDEX_NONE;
+    for (uint32_t i = 0; i < steps; i++) {
+        /* Begun elsewhere each time, so that some that are referred to do not hide others. */
+        uint32_t step = (uint32_t)(real_ns / SEEK_NS + i) % steps;
+
+        if (!take_over(segment, place_of(segment, key, step), key, now_ns, &looks))
+            continue;
+        atomic_store_explicit(&home->sought_ns, 0, memory_order_relaxed);
+        /* Another process may have made a place for the same key meanwhile: the first one counts. */
+        return look_up(segment, key);
     }
     return CIRCUIT_INDEX_NONE;
 }

@@ -1,9 +1,10 @@
 /*
  * circuits.h - the table of circuits in a segment: one for each destination of each target.
  *
- * Fixed memory: a circuit that is closed, idle and has no call in flight gives its place to a new destination; when
- * none does, the new destination passes unguarded and is counted. Async-signal-safe; no system call, but for a new
- * destination that needs the place of another (dead processes' records must not hold that one).
+ * Fixed memory: a circuit that nobody has asked for during a minute, if it is closed, or ten minutes, if it is open and
+ * its pause is over, gives its place to a new destination, unless it is forced or a connection refers to it. When none
+ * does, the new destination passes unguarded and is counted; a look for such a place is a walk, and is made once a
+ * second at the most for each place that a destination's search begins at. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_CIRCUITS_H
 #define SOCKFUSE_SEGMENT_CIRCUITS_H

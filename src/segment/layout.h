@@ -49,6 +49,7 @@ struct circuit_entry {
     _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (rehearsal.c) */
     _Atomic uint64_t connections;            /* changes:32 | connections that have a share:32 (bulkhead.c) */
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
+    _Atomic uint64_t sought_ns; /* real clock: when a place was last sought in vain from here on (circuits.c) */
 };
 
 /* One guarded connection and the call that is in flight on it; whose it is stands apart, in call_owner. */
@@ -156,6 +157,7 @@ LAYOUT_PIN(circuit_entry, transitions, 12992);
 LAYOUT_PIN(circuit_entry, rehearsals, 14016);
 LAYOUT_PIN(circuit_entry, connections, 14048);
 LAYOUT_PIN(circuit_entry, recounted_ns, 14056);
+LAYOUT_PIN(circuit_entry, sought_ns, 14064);
 _Static_assert(sizeof(struct circuit_entry) == 14080, "pinned");
 LAYOUT_PIN(call, circuit, 4);
 LAYOUT_PIN(call, state, 8);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "segment/force.h"
 #include "segment/layout.h"
 
 #define IDLE_NS (60 * NS_PER_S)
@@ -51,7 +52,7 @@ static void an_idle_circuit_gives_its_place_after_a_minute_and_not_a_nanosecond_
     assert_true(bench_stands(bench, refused));
 }
 
-/* Makes all places but one busy with failures, so that only the circuit in question could give its place. */
+/* Makes all places but one an operator's, so that only the circuit in question could give its place. */
 static void keep_all_but(struct guard_bench *bench, uint32_t index)
 {
     uint32_t own = bench->circuit;
@@ -59,7 +60,7 @@ static void keep_all_but(struct guard_bench *bench, uint32_t index)
     for (bench->circuit = 0; bench->circuit < CAPACITY_CIRCUITS; bench->circuit++) {
         assert_int_not_equal(atomic_load(&circuits_entry(&bench->segment, bench->circuit)->hash), 0);
         if (bench->circuit != index)
-            bench_fail(bench);
+            atomic_store(&circuits_entry(&bench->segment, bench->circuit)->forced, FORCED_CLOSED);
     }
     bench->circuit = own;
 }
@@ -90,22 +91,121 @@ static void find_rival(struct guard_bench *bench, char rival[DESTINATION_MAX])
     fail();
 }
 
-static void only_a_quiet_circuit_gives_its_place(void **state)
+/* Nothing is asked of the circuit that is to go; its place must come free all the same. */
+static void assert_goes(struct guard_bench *bench, const char *rival)
+{
+    assert_int_equal(bench_find(bench, rival), bench->circuit);
+    circuit_reset(circuits_at(&bench->segment, bench->circuit)); /* for the sums */
+}
+
+static void a_closed_circuit_gives_its_place_whatever_it_has_counted(void **state)
 {
     struct guard_bench *bench = *state;
     char rival[DESTINATION_MAX];
 
     find_rival(bench, rival);
     bench_fail(bench);
-    bench->now_ns += IDLE_NS;
-    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE); /* a failure is counted */
     bench_fail(bench);
-    bench_fail(bench);
+    assert_int_equal(bench_failures(bench), 2);
+    bench->now_ns += IDLE_NS - 2 * NS_PER_S;
+    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+    bench->now_ns += 2 * NS_PER_S;
+    assert_goes(bench, rival);
+}
+
+static void an_open_circuit_keeps_its_place_while_its_pause_lasts(void **state)
+{
+    struct guard_bench *bench = *state;
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    bench->target.breaker.reset_timeout_ns = bench->target.breaker.reset_timeout_max_ns = 20 * IDLE_NS;
+    bench_open(bench);
+    bench->now_ns += 20 * IDLE_NS - 1;
+    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+    bench->now_ns += 1;
+    assert_goes(bench, rival);
+}
+
+static void an_open_circuit_whose_pause_is_over_keeps_its_place_for_ten_minutes(void **state)
+{
+    struct guard_bench *bench = *state;
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    bench_open(bench);
+    bench->now_ns += 10 * IDLE_NS - 1;
+    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+    bench->now_ns += 1;
+    assert_goes(bench, rival);
+}
+
+static void a_table_full_of_what_failed_once_takes_new_ones_after_a_minute(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t own = bench->circuit, found = 0;
+    char refused[DESTINATION_MAX], name[DESTINATION_MAX];
+    unsigned int count = fill(bench, refused);
+
+    for (bench->circuit = 0; bench->circuit < CAPACITY_CIRCUITS; bench->circuit++) {
+        if (atomic_load(&circuits_entry(&bench->segment, bench->circuit)->hash) != 0)
+            bench_fail(bench);
+    }
+    bench->circuit = own;
     bench->now_ns += IDLE_NS;
-    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE); /* open */
-    bench_succeed(bench);
-    assert_int_equal(bench_state(bench), CIRCUIT_CLOSED);
+    for (unsigned int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "new-%u:80", i);
+        found += bench_find(bench, name) != CIRCUIT_INDEX_NONE;
+    }
+    assert_in_range(found, count * 3 / 4, count);
+    circuit_reset(circuits_at(&bench->segment, bench->circuit)); /* for the sums */
+}
+
+/* A use that another time name space noted, or a corrupt word. */
+static void a_use_that_lies_ahead_keeps_a_place_no_longer_than_any_other(void **state)
+{
+    static const uint64_t ahead_ns[] = {1, IDLE_NS, UINT64_C(9936000) * NS_PER_S, UINT64_MAX / 2};
+    struct guard_bench *bench = *state;
+    struct circuit_entry *entry = circuits_entry(&bench->segment, bench->circuit);
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    for (unsigned int i = 0; i < sizeof ahead_ns / sizeof *ahead_ns; i++) {
+        uint64_t hash = atomic_load(&entry->hash);
+
+        atomic_store(&entry->last_used_ns, bench->now_ns + ahead_ns[i]);
+        assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+        bench->now_ns += IDLE_NS;
+        assert_goes(bench, rival);
+        atomic_store(&entry->hash, hash);
+    }
+}
+
+static void a_handover_that_began_far_ahead_is_finished_at_once(void **state)
+{
+    struct guard_bench *bench = *state;
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    atomic_store(&circuits_entry(&bench->segment, bench->circuit)->hash, (bench->now_ns + IDLE_NS) | 1);
     assert_int_equal(bench_find(bench, rival), bench->circuit);
+}
+
+static void of_many_who_find_no_place_one_looks_for_one(void **state)
+{
+    struct guard_bench *bench = *state;
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+    bench->now_ns += IDLE_NS;
+    /* By the real clock a second has not passed; and from a time that lies ahead any has. */
+    for (uint32_t i = 0; i < CAPACITY_CIRCUITS; i++)
+        atomic_store(&bench->segment.circuits[i].sought_ns, clock_real_ns());
+    assert_int_equal(circuits_find(&bench->segment, BENCH_TARGET, rival, bench->now_ns), CIRCUIT_INDEX_NONE);
+    for (uint32_t i = 0; i < CAPACITY_CIRCUITS; i++)
+        atomic_store(&bench->segment.circuits[i].sought_ns, clock_real_ns() + 1000 * NS_PER_S);
+    assert_int_equal(circuits_find(&bench->segment, BENCH_TARGET, rival, bench->now_ns), bench->circuit);
 }
 
 static void a_connection_keeps_its_circuit_and_a_dead_processes_does_not(void **state)
@@ -333,7 +433,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GUARD_TEST(a_full_table_refuses_new_destinations_and_keeps_the_others),
         GUARD_TEST(an_idle_circuit_gives_its_place_after_a_minute_and_not_a_nanosecond_before),
-        GUARD_TEST(only_a_quiet_circuit_gives_its_place),
+        GUARD_TEST(a_closed_circuit_gives_its_place_whatever_it_has_counted),
+        GUARD_TEST(an_open_circuit_keeps_its_place_while_its_pause_lasts),
+        GUARD_TEST(an_open_circuit_whose_pause_is_over_keeps_its_place_for_ten_minutes),
+        GUARD_TEST(a_table_full_of_what_failed_once_takes_new_ones_after_a_minute),
+        GUARD_TEST(a_use_that_lies_ahead_keeps_a_place_no_longer_than_any_other),
+        GUARD_TEST(a_handover_that_began_far_ahead_is_finished_at_once),
+        GUARD_TEST(of_many_who_find_no_place_one_looks_for_one),
         GUARD_TEST(a_connection_keeps_its_circuit_and_a_dead_processes_does_not),
         GUARD_TEST(a_recycled_circuit_has_nothing_of_the_former_one),
         GUARD_TEST(a_ticket_of_the_former_circuit_is_late_in_the_new_one),
