@@ -9,8 +9,11 @@
 #include <stdatomic.h>
 
 #include "breaker/hash.h"
+#include "breaker/word.h"
 
 #define PERMILLE 1000u
+/* Two floors that were both set by the same clock do not lie further apart: the longest retry_after_max that there is. */
+#define FLOORS_APART_MAX_NS (UINT64_C(30) * 86400 * 1000000000)
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
 {
@@ -55,23 +58,62 @@ uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, ui
     return at_most(pause + chance % (spread + 1), BACKOFF_PAUSE_MAX_NS);
 }
 
-uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,
-                            uint64_t opened_ns, uint64_t word)
+/* The floor under pauses; 0: there is none, or none that can be believed. */
+static uint64_t floor_of(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns)
 {
-    uint64_t pause = backoff_pause_ns(settings, step, opened_ns, word);
     /* Relaxed: whoever counts a failure has set its floor before; the word, which was loaded with acquire, tells so. */
     uint64_t not_before = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);
-    uint64_t held = not_before > opened_ns ? at_most(not_before - opened_ns, BACKOFF_PAUSE_MAX_NS) : 0;
+    bool is_strange = settings->retry_after_max_ns != 0 && not_before > now_ns &&
+                      not_before - now_ns > settings->retry_after_max_ns;
+
+    return is_strange ? 0 : not_before;
+}
+
+static uint64_t ahead_of(uint64_t time_ns, uint64_t now_ns)
+{
+    return time_ns > now_ns ? at_most(time_ns - now_ns, BACKOFF_PAUSE_MAX_NS) : 0;
+}
+
+uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,
+                            uint64_t opened_ns, uint64_t word, uint64_t now_ns)
+{
+    uint64_t pause = backoff_pause_ns(settings, step, opened_ns, word);
+    uint64_t held = ahead_of(floor_of(circuit, settings, now_ns), opened_ns);
 
     return pause > held ? pause : held;
+}
+
+/* The longest pause that the settings can make; where they say nothing, any. */
+static uint64_t longest_ns(const struct settings *settings)
+{
+    uint64_t longest = at_most(settings->reset_timeout_max_ns, BACKOFF_PAUSE_MAX_NS);
+
+    if (longest == 0)
+        return BACKOFF_PAUSE_MAX_NS;
+    return at_most(longest + permille_of(longest, settings->jitter_permille), BACKOFF_PAUSE_MAX_NS);
+}
+
+uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *settings, uint64_t deadline,
+                         uint64_t now_ns)
+{
+    uint64_t left = word_until(deadline, now_ns);
+
+    /* Relaxed: written right behind the word; until then the settings of its opening are those of the moment. */
+    if (left <= longest_ns(settings) || left <= atomic_load_explicit(&circuit->pause_ns, memory_order_relaxed) ||
+        left <= ahead_of(floor_of(circuit, settings, now_ns), now_ns))
+        return left;
+    return 0;
 }
 
 void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns)
 {
     uint64_t known = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);
 
-    /* Relaxed: published by the release of the word, at the settlement that follows. Loses only to a later floor. */
-    while (known < not_before_ns &&
+    /*
+     * Relaxed: published by the release of the word, at the settlement that follows. Loses only to a later floor, but
+     * not to one that is later than the same clock can have set.
+     */
+    while ((known < not_before_ns || known - not_before_ns > FLOORS_APART_MAX_NS) &&
            !atomic_compare_exchange_strong_explicit(&circuit->not_before_ns, &known, not_before_ns,
                                                     memory_order_relaxed, memory_order_relaxed))
         ;

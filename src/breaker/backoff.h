@@ -21,8 +21,19 @@
  */
 uint64_t backoff_pause_ns(const struct settings *settings, unsigned int step, uint64_t opened_ns, uint64_t word);
 
-/* The same, lengthened so that it does not end before the circuit is free to be called again. */
+/*
+ * The same, lengthened so that it does not end before the circuit is free to be called again, as far as that can be
+ * believed at `now_ns`.
+ */
 uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings *settings, unsigned int step,
-                            uint64_t opened_ns, uint64_t word);
+                            uint64_t opened_ns, uint64_t word, uint64_t now_ns);
+
+/*
+ * How long an open circuit's pause still lasts, by the deadline in its word. 0: it is over; or the deadline lies further
+ * ahead than any pause can, by these settings or by those of its opening: it was set by another clock (a time name
+ * space of its own), or is corrupt, and is not believed.
+ */
+uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *settings, uint64_t deadline,
+                         uint64_t now_ns);
 
 #endif

@@ -107,7 +107,7 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
 /* Opens as of `at_ns`; all leases end. False: look again. */
 static bool open_circuit(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns)
 {
-    uint64_t pause = backoff_opening_ns(visit->circuit, visit->settings, step, at_ns, visit->raw);
+    uint64_t pause = backoff_opening_ns(visit->circuit, visit->settings, step, at_ns, visit->raw, visit->now_ns);
     struct lease_tokens tokens = lease_tokens(visit->circuit, visit->word.leases);
 
     if (!replace(visit, (struct word){.state = CIRCUIT_OPEN, .step = step, .deadline = at_ns + pause}))
@@ -125,7 +125,7 @@ static bool open_expired(struct visit *visit)
 {
     uint64_t deadline;
 
-    if (!lease_expired(visit->circuit, visit->word.leases, visit->now_ns, &deadline))
+    if (!lease_expired(visit->circuit, visit->settings, visit->word.leases, visit->now_ns, &deadline))
         return false;
     if (open_circuit(visit, REASON_PROBE_TIMEOUT, word_one_more(visit->word.step, WORD_STEP_MAX), deadline))
         count(visit, COUNT_PROBES_FAILED);
@@ -229,7 +229,7 @@ static enum step admit_once(struct visit *visit, struct ticket *ticket)
     case CIRCUIT_CLOSED:
         return take_ticket(ticket, visit, visit->word.generation, 0);
     case CIRCUIT_OPEN:
-        if (word_until(visit->word.deadline, visit->now_ns) > 0)
+        if (backoff_left_ns(visit->circuit, visit->settings, visit->word.deadline, visit->now_ns) > 0)
             return REFUSED;
         return claim_probe(visit, ticket);
     case CIRCUIT_HALF_OPEN:

@@ -42,7 +42,7 @@ struct lease {
     _Atomic uint64_t token;
     _Atomic uint64_t deadline_ns;
     _Atomic uint64_t attempts; /* serial:32 | decided:1, unused:7 | failed:8 | tried:8 | expected:8 */
-    uint64_t reserved;
+    _Atomic uint64_t timeout_ns; /* how far ahead the deadline lay when it was set */
 };
 
 /* One address of a destination: `key` is a hash of it, zero when free; the sequences order failures and answers. */
@@ -57,7 +57,7 @@ struct circuit {
     _Alignas(64) _Atomic uint64_t word;
     _Alignas(64) _Atomic uint64_t serial;   /* source of generations, tokens and sequences; decides nothing */
     _Atomic uint64_t state_since_ns;        /* when the last transition was; for observers */
-    _Atomic uint64_t pause_ns;              /* the present pause with its jitter; for observers */
+    _Atomic uint64_t pause_ns;              /* the present pause with its jitter */
     _Atomic uint64_t not_before_ns;         /* no opening ends before: see circuit_hold_open */
     _Alignas(64) struct lease leases[CIRCUIT_LEASES];
     _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
@@ -165,7 +165,8 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
 /*
  * Puts a floor under the pause: an opening from now on, also one as of a lease's deadline, does not end before
  * `not_before_ns` (circuits' clock); of several floors the latest holds. An opening that has been stays as it is, so
- * this comes BEFORE the settlement of the outcome that asked for it. Changes no state. For Retry-After.
+ * this comes BEFORE the settlement of the outcome that asked for it. Changes no state. For Retry-After. A floor that
+ * lies further ahead than retry_after_max, of another time name space or corrupt, is not believed.
  */
 void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns);
 

@@ -25,6 +25,9 @@
  */
 #define DEADLINE_AGE_MAX_NS (UINT64_C(1) << 53)
 
+/* No lease is longer (104 days); what says so is corrupt. */
+#define TIMEOUT_MAX_NS (UINT64_C(1) << 53)
+
 #define TRIED_SHIFT 8
 #define FAILED_SHIFT 16
 #define ADDRESS_MASK 0xffu
@@ -65,17 +68,32 @@ static bool is_alive(const struct caller *caller, uint32_t holder)
     return holder == caller->holder || caller->alive == NULL || caller->alive(holder, caller->context);
 }
 
+/*
+ * When the lease runs out, for one whose leases last `timeout_ns` (0: not known); never after `now_ns` if the deadline
+ * can't be believed. Relaxed: published by the word, like the token, or by `attempts`.
+ */
+static uint64_t deadline_of(const struct lease *lease, uint64_t timeout_ns, uint64_t now_ns)
+{
+    uint64_t deadline = atomic_load_explicit(&lease->deadline_ns, memory_order_relaxed);
+    uint64_t lasts = atomic_load_explicit(&lease->timeout_ns, memory_order_relaxed);
+
+    if (time_reached(now_ns, deadline) || timeout_ns == 0 || deadline - now_ns <= timeout_ns ||
+        (lasts <= TIMEOUT_MAX_NS && deadline - now_ns <= lasts))
+        return deadline;
+    return now_ns;
+}
+
 /* Whether a slot that is claimed but not standing was abandoned, see the top of this file. */
-static bool is_abandoned(const struct lease *lease, uint64_t token, const struct caller *caller, uint64_t now_ns)
+static bool is_abandoned(const struct lease *lease, uint64_t token, const struct caller *caller, uint64_t timeout_ns,
+                         uint64_t now_ns)
 {
     /*
      * Acquire: pairs with the release of `attempts` in lease_claim. With this token's serial, the deadline is its
      * own.
      */
     uint64_t attempts = atomic_load_explicit(&lease->attempts, memory_order_acquire);
-    uint64_t deadline = atomic_load_explicit(&lease->deadline_ns, memory_order_relaxed);
 
-    if (attempts >> SERIAL_SHIFT == serial_of(token) && time_reached(now_ns, deadline))
+    if (attempts >> SERIAL_SHIFT == serial_of(token) && time_reached(now_ns, deadline_of(lease, timeout_ns, now_ns)))
         return true;
     return !is_alive(caller, holder_of(token));
 }
@@ -92,7 +110,7 @@ static bool slot_take(struct lease *lease, uint64_t expected, uint64_t token)
 }
 
 static int slot_claim(struct circuit *circuit, const struct caller *caller, uint32_t standing, uint64_t now_ns,
-                      uint64_t token)
+                      uint64_t timeout_ns, uint64_t token)
 {
     for (unsigned int slot = 0; slot < CIRCUIT_LEASES; slot++) {
         /* A standing slot without a token is no free one: its lease was lost, and goes by lease_dead. */
@@ -103,7 +121,7 @@ static int slot_claim(struct circuit *circuit, const struct caller *caller, uint
         uint64_t former = token_at(circuit, slot);
 
         if (!is_standing(standing, slot) && former != 0 &&
-            is_abandoned(&circuit->leases[slot], former, caller, now_ns) &&
+            is_abandoned(&circuit->leases[slot], former, caller, timeout_ns, now_ns) &&
             slot_take(&circuit->leases[slot], former, token))
             return (int)slot;
     }
@@ -116,7 +134,7 @@ int lease_claim(struct circuit *circuit, const struct caller *caller, uint32_t s
     uint64_t serial = serial_draw(circuit, 32);
 
     *token = (uint64_t)caller->holder << 32 | serial;
-    int slot = slot_claim(circuit, caller, standing, now_ns, *token);
+    int slot = slot_claim(circuit, caller, standing, now_ns, timeout_ns, *token);
     if (slot == LEASE_NONE)
         return LEASE_NONE;
 
@@ -124,6 +142,7 @@ int lease_claim(struct circuit *circuit, const struct caller *caller, uint32_t s
     uint64_t attempts = (caller->addresses & ADDRESS_MASK) | tried | (uint64_t)tried << TRIED_SHIFT;
     struct lease *lease = &circuit->leases[slot];
     atomic_store_explicit(&lease->deadline_ns, time_after(now_ns, timeout_ns), memory_order_relaxed);
+    atomic_store_explicit(&lease->timeout_ns, timeout_ns, memory_order_relaxed);
     /* Release: the deadline before the serial that vouches for it. The CAS of the word publishes both to the others. */
     atomic_store_explicit(&lease->attempts, serial << SERIAL_SHIFT | attempts, memory_order_release);
     return slot;
@@ -164,13 +183,13 @@ int lease_find(const struct circuit *circuit, uint32_t standing, uint64_t token)
     return LEASE_NONE;
 }
 
-bool lease_expired(const struct circuit *circuit, uint32_t standing, uint64_t now_ns, uint64_t *deadline_ns)
+bool lease_expired(const struct circuit *circuit, const struct settings *settings, uint32_t standing, uint64_t now_ns,
+                   uint64_t *deadline_ns)
 {
     bool expired = false;
 
     for (unsigned int slot = 0; slot < CIRCUIT_LEASES; slot++) {
-        /* Relaxed: published by the word, like the token. */
-        uint64_t deadline = atomic_load_explicit(&circuit->leases[slot].deadline_ns, memory_order_relaxed);
+        uint64_t deadline = deadline_of(&circuit->leases[slot], settings->probe_timeout_ns, now_ns);
 
         if (is_standing(standing, slot) && time_reached(now_ns, deadline) && (!expired || deadline < *deadline_ns)) {
             *deadline_ns = deadline;

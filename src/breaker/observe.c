@@ -12,11 +12,11 @@
 #include "breaker/lease.h"
 #include "breaker/word.h"
 
-static void view_open(struct circuit_view *view, uint32_t step, uint64_t deadline, uint64_t now_ns)
+static void view_open(struct circuit_view *view, uint32_t step, uint64_t left_ns)
 {
     view->state = CIRCUIT_OPEN;
     view->step = step;
-    view->retry_in_ns = word_until(deadline, now_ns);
+    view->retry_in_ns = left_ns;
     view->probe_due = view->retry_in_ns == 0;
 }
 
@@ -32,13 +32,14 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
     view->since_ns = atomic_load_explicit(&circuit->state_since_ns, memory_order_relaxed);
     switch (word.state) {
     case CIRCUIT_OPEN:
-        view_open(view, word.step, word.deadline, now_ns);
+        view_open(view, word.step, backoff_left_ns(circuit, settings, word.deadline, now_ns));
         break;
     case CIRCUIT_HALF_OPEN:
-        if (lease_expired(circuit, word.leases, now_ns, &deadline)) {
+        if (lease_expired(circuit, settings, word.leases, now_ns, &deadline)) {
             /* The same computation as that of the call which will find it so. */
             uint32_t step = word_one_more(word.step, WORD_STEP_MAX);
-            view_open(view, step, deadline + backoff_opening_ns(circuit, settings, step, deadline, raw), now_ns);
+            uint64_t pause_ns = backoff_opening_ns(circuit, settings, step, deadline, raw, now_ns);
+            view_open(view, step, word_until(deadline + pause_ns, now_ns));
             view->since_ns = deadline;
             break;
         }

@@ -36,6 +36,7 @@ struct settings {
     uint64_t reset_timeout_ns;     /* the first pause */
     uint64_t reset_timeout_max_ns; /* no pause (before jitter) is longer */
     uint64_t probe_timeout_ns;     /* a probe's lease lasts this long */
+    uint64_t retry_after_max_ns;   /* no floor under a pause lies further ahead; 0: not known */
 };
 
 #endif

@@ -141,7 +141,7 @@ static void check_retry_after(const struct target_draft *draft, bool is_defaults
 {
     const struct target *target = &draft->target;
     if (target->retry_after && target->http_read && !is_ours(target, KEY_RETRY_AFTER_MAX) &&
-        target->retry_after_max_ns < target->breaker.reset_timeout_ns)
+        target->breaker.retry_after_max_ns < target->breaker.reset_timeout_ns)
         report_pair(draft, is_defaults, false, KEY_RETRY_AFTER_MAX, KEY_RESET_TIMEOUT, "is shorter than",
                     "no `Retry-After` can lengthen a pause", problems);
 }

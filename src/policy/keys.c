@@ -100,7 +100,7 @@ const struct key key_table[KEYS] = {
     [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},
     [KEY_HTTP_FAILURES] = {"http_failures", .rule = {.type = VALUE_STATUSES}, .built_in = "502 503 504"},
     [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
-    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m", IN(retry_after_max_ns)},
+    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m", IN(breaker.retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
     [KEY_MAX_CONNECTIONS] = {"max_connections", COUNT(0, TARGET_CONNECTIONS_MAX), .built_in = "0", IN(max_connections)},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},

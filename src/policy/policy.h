@@ -70,7 +70,6 @@ struct target {
     enum target_scope scope;
     int on_open;              /* errno of a refusal */
     uint32_t max_connections; /* guarded connections over all processes; 0: no limit */
-    uint64_t retry_after_max_ns;
     uint64_t connect_timeout_ns;
     bool existing_allowed; /* new requests on established connections are never refused */
     bool retry_after;      /* Retry-After is a floor under the pause */

@@ -177,7 +177,8 @@ static uint32_t claim_free(struct segment *segment, const struct key *key)
 /* Whether its state may be forgotten once nobody has asked for it during `idle_ns`. */
 static bool is_forgettable(const struct circuit_entry *entry, uint64_t idle_ns, uint64_t now_ns)
 {
-    static const struct settings unknown; /* they decide only how long the pause after an expired probe is */
+    /* Whose pause can't be known here; so long ago somebody asked for it, so no deadline of a clock of ours is later. */
+    static const struct settings unknown = {.reset_timeout_max_ns = IDLE_OPEN_NS, .probe_timeout_ns = IDLE_OPEN_NS};
     struct circuit_view view;
 
     if (circuit_is_closed(&entry->circuit))

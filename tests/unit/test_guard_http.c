@@ -26,7 +26,7 @@ static int setup(void **state)
     int result = guard_bench_setup(state);
     struct guard_bench *bench = *state;
 
-    bench->target.retry_after_max_ns = 300 * NS_PER_S;
+    bench->target.breaker.retry_after_max_ns = 300 * NS_PER_S;
     bench->target.rules.http_failure_count = 1;
     bench->target.rules.http_failures[0] = (struct status_range){502, 504};
     return result;
@@ -94,10 +94,10 @@ static void retry_after_is_cut_at_its_maximum(void **state)
     struct guard_bench *bench = *state;
 
     bench->target.breaker.failure_threshold = 1;
-    bench->target.retry_after_max_ns = 15 * NS_PER_S;
+    bench->target.breaker.retry_after_max_ns = 15 * NS_PER_S;
     answer(bench, 503, UINT64_MAX);
     assert_next_probe_after(bench, 15 * NS_PER_S);
-    bench->target.retry_after_max_ns = UINT64_MAX; /* more than any clock can tell */
+    bench->target.breaker.retry_after_max_ns = UINT64_MAX; /* more than any clock can tell */
     answer(bench, 503, UINT64_MAX);
     assert_next_probe_after(bench, (UINT64_C(1) << 56) - 1);
 }

@@ -106,7 +106,7 @@ static void defaults_are_stored_where_the_breaker_looks(void **state)
         assert_true(target->rules.failure_mask >> kind & 1);
     assert_int_equal(target->rules.failure_mask & 1, 0);
     assert_true(target->http_read && target->retry_after);
-    assert_int_equal(target->retry_after_max_ns, 300 * S);
+    assert_int_equal(target->breaker.retry_after_max_ns, 300 * S);
     assert_int_equal(target->rules.http_failure_count, 3);
     for (uint16_t i = 0; i < 3; i++)
         assert_range(&target->rules, i, (uint16_t)(502 + i), (uint16_t)(502 + i));
@@ -147,7 +147,7 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
     assert_false(policy->has_host_scope);
     policy_free(policy);
     policy = good_policy("[a:1]\nretry_after_max = 2m\n");
-    assert_int_equal(policy->targets[0].retry_after_max_ns, 120 * S);
+    assert_int_equal(policy->targets[0].breaker.retry_after_max_ns, 120 * S);
     policy_free(policy);
 }
 
