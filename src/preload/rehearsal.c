@@ -107,7 +107,7 @@ static bool wait_until(uint64_t until_ns)
 
 bool rehearsal_wait(struct connection *connection, uint64_t delay_ns)
 {
-    bool over = wait_until(clock_real_ns() + delay_ns);
+    bool over = wait_until(clock_to_kernel_ns(clock_real_ns() + delay_ns));
     connection_unmark(connection, CONNECTION_DELAYED);
     return over;
 }

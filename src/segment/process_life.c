@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "segment/clock.h"
 #include "segment/text.h"
 #include "segment/undisturbed.h"
 
@@ -33,6 +34,19 @@ struct stat_fields {
     char state;
     uint64_t threads, start;
 };
+
+/*
+ * When a process started, in ticks after boot, as the host tells it; 0, unknown, where a tick begins at another moment
+ * in this time name space.
+ */
+static uint64_t start_on_host(uint64_t ticks)
+{
+    const uint64_t tick_ns = NS_PER_S / (getauxval(AT_CLKTCK) ? getauxval(AT_CLKTCK) : 100);
+    const int64_t ahead_ns = (int64_t)clocks.boot_ahead_ns;
+    if (ahead_ns % (int64_t)tick_ns != 0)
+        return 0;
+    return (ticks - (uint64_t)(ahead_ns / (int64_t)tick_ns)) & PROCESS_LIFE_MASK;
+}
 
 static bool parse_number(const char **at, uint64_t *number)
 {
@@ -67,7 +81,7 @@ static bool parse_stat(const char *text, struct stat_fields *fields)
         if (field == 20)
             fields->threads = number;
         else if (field == 22)
-            fields->start = number & PROCESS_LIFE_MASK;
+            fields->start = start_on_host(number);
     }
     return true;
 }
@@ -149,7 +163,7 @@ bool process_life_goes_on(const struct process_life *life)
     if (atomic_load_explicit(&own_proc, memory_order_relaxed) == PROC_USABLE && read_stat(path, &fields)) {
         /* A main thread that has ended is a zombie while its other threads run on. */
         bool ended = (fields.state == 'Z' || fields.state == 'X') && fields.threads <= 1;
-        return !ended && (life->start == 0 || fields.start == life->start);
+        return !ended && (life->start == 0 || fields.start == 0 || fields.start == life->start);
     }
     /* No /proc, one that hides others' processes, or no descriptor left to read it: this takes a zombie for living. */
     return kill((pid_t)life->pid, 0) == 0 || errno == EPERM;
