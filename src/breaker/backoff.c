@@ -12,7 +12,7 @@
 #include "breaker/word.h"
 
 #define PERMILLE 1000u
-/* Two floors that were both set by the same clock do not lie further apart: the longest retry_after_max that there is. */
+/* Two floors that one clock has set do not lie further apart: the longest retry_after_max that there is. */
 #define FLOORS_APART_MAX_NS (UINT64_C(30) * 86400 * 1000000000)
 
 static uint64_t at_most(uint64_t value, uint64_t limit)

@@ -29,9 +29,9 @@ uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings
                             uint64_t opened_ns, uint64_t word, uint64_t now_ns);
 
 /*
- * How long an open circuit's pause still lasts, by the deadline in its word. 0: it is over; or the deadline lies further
- * ahead than any pause can, by these settings or by those of its opening: it was set by another clock (a time name
- * space of its own), or is corrupt, and is not believed.
+ * How long an open circuit's pause still lasts, by the deadline in its word. 0: it is over; or the deadline lies
+ * further ahead than any pause can, by these settings or by those of its opening: it was set by another clock (a time
+ * name space of its own), or is corrupt, and is not believed.
  */
 uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *settings, uint64_t deadline,
                          uint64_t now_ns);

@@ -177,7 +177,7 @@ static uint32_t claim_free(struct segment *segment, const struct key *key)
 /* Whether its state may be forgotten once nobody has asked for it during `idle_ns`. */
 static bool is_forgettable(const struct circuit_entry *entry, uint64_t idle_ns, uint64_t now_ns)
 {
-    /* Whose pause can't be known here; so long ago somebody asked for it, so no deadline of a clock of ours is later. */
+    /* Its own are not known here. Nobody has asked for it for so long that a later deadline is another clock's. */
     static const struct settings unknown = {.reset_timeout_max_ns = IDLE_OPEN_NS, .probe_timeout_ns = IDLE_OPEN_NS};
     struct circuit_view view;
 
@@ -233,25 +233,25 @@ static bool is_under_way(uint64_t tombstone, uint64_t now_ns)
 }
 
 /*
- * Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. `looks`: at how
- * many it may still be looked up who refers to them.
+ * Takes the place of an idle circuit, or of one whose handover was begun by somebody who was killed. One that a
+ * connection refers to is in use.
  */
-static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns, uint32_t *looks)
+static bool take_over(struct segment *segment, uint32_t index, const struct key *key, uint64_t now_ns)
 {
     struct circuit_entry *entry = &segment->circuits[index];
     uint64_t former = hash_at(entry);
     uint64_t tombstone = (now_ns & ~KEY_BIT) | 1;
     bool is_key = (former & KEY_BIT) != 0;
 
-    if (is_key ? *looks == 0 || !is_idle(entry, now_ns) : is_under_way(former, tombstone))
+    if (is_key ? !is_idle(entry, now_ns) : is_under_way(former, tombstone))
         return false;
-    *looks -= is_key;
     /* seq_cst: see mark_used. */
     if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
                                                  memory_order_relaxed))
         return false;
     if (is_key && (!is_idle(entry, now_ns) || calls_refer_to(segment, index))) {
         /* Somebody came for it: give it back. (Should even this have been taken for a killed one's: leave it.) */
+        atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_seq_cst);
         atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, former, memory_order_release,
                                                 memory_order_relaxed);
         return false;
@@ -273,19 +273,38 @@ static bool takes_turn(struct circuit_entry *home, uint64_t real_ns)
                                                    memory_order_relaxed);
 }
 
+/* The key's place that was used the longest time ago, of those that may be had; CIRCUIT_INDEX_NONE: there is none. */
+static uint32_t oldest_place(struct segment *segment, const struct key *key, uint64_t now_ns)
+{
+    uint32_t oldest = CIRCUIT_INDEX_NONE;
+    uint64_t oldest_ns = UINT64_MAX;
+
+    for (uint32_t step = 0; step < steps_of(segment); step++) {
+        uint32_t index = place_of(segment, key, step);
+        struct circuit_entry *entry = &segment->circuits[index];
+        bool is_key = (hash_at(entry) & KEY_BIT) != 0;
+        uint64_t used_ns = is_key ? atomic_load_explicit(&entry->last_used_ns, memory_order_relaxed) : 0;
+
+        if (used_ns < oldest_ns && (is_key ? is_idle(entry, now_ns) : !is_under_way(hash_at(entry), now_ns | 1))) {
+            oldest = index;
+            oldest_ns = used_ns;
+        }
+    }
+    return oldest;
+}
+
 static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t now_ns)
 {
     struct circuit_entry *home = &segment->circuits[place_of(segment, key, 0)];
-    uint64_t real_ns = clock_real_ns();
-    uint32_t steps = steps_of(segment), looks = REFERENCES_LOOKED_UP;
 
-    if (!takes_turn(home, real_ns))
+    if (!takes_turn(home, clock_real_ns()))
         return CIRCUIT_INDEX_NONE;
-    for (uint32_t i = 0; i < steps; i++) {
-        /* Begun elsewhere each time, so that some that are referred to do not hide others. */
-        uint32_t step = (uint32_t)(real_ns / SEEK_NS + i) % steps;
+    for (unsigned int i = 0; i < REFERENCES_LOOKED_UP; i++) {
+        uint32_t index = oldest_place(segment, key, now_ns);
 
-        if (!take_over(segment, place_of(segment, key, step), key, now_ns, &looks))
+        if (index == CIRCUIT_INDEX_NONE)
+            break;
+        if (!take_over(segment, index, key, now_ns))
             continue;
         atomic_store_explicit(&home->sought_ns, 0, memory_order_relaxed);
         /* Another process may have made a place for the same key meanwhile: the first one counts. */

@@ -20,8 +20,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 /*
- * Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Learns how far this
- * time name space is ahead. Start-up only.
+ * Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Learns how far
+ * this time name space is ahead. Start-up only.
  */
 bool clock_start(const char *file);
 /* Reads time through this function from now on (the real libc's, beneath other preloads). Start-up only. */

@@ -90,7 +90,8 @@ static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard
 /* Until when an answer asks to be left alone, as far as the target goes along with that. */
 static uint64_t free_again(const struct target *target, uint64_t retry_after_ns, uint64_t now_ns)
 {
-    uint64_t wait_ns = retry_after_ns < target->breaker.retry_after_max_ns ? retry_after_ns : target->breaker.retry_after_max_ns;
+    uint64_t most_ns = target->breaker.retry_after_max_ns;
+    uint64_t wait_ns = retry_after_ns < most_ns ? retry_after_ns : most_ns;
 
     return wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
 }

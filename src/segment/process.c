@@ -235,7 +235,8 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
         struct process_slot *slot = &segment->processes[index];
         uint64_t claim = load_claim(slot);
         uint64_t attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_relaxed);
-        if (process_life_can_ask(tagged_load(&slot->space, claim)) || is_proven(slot, claim) || (oldest_claim != 0 && attached_ns >= oldest_ns))
+        if (process_life_can_ask(tagged_load(&slot->space, claim)) || is_proven(slot, claim) ||
+            (oldest_claim != 0 && attached_ns >= oldest_ns))
             continue;
         oldest = index;
         oldest_claim = claim;

@@ -17,8 +17,8 @@
  * Takes a slot for this process, and proves it to the others (proof.h): some twenty system calls, and a dozen more for
  * each of at most eight others that may be dead. A slot that this process left by exec (same pid and start time,
  * another program image) is taken over, so the owner of the former image's calls and leases is dead. Called twice, and
- * in a fork's child, it takes another slot each time. When the table is full, those in other pid name spaces who have no
- * proof lose theirs, longest attached first. 0: it is full, as far as one process asks; the next one asks others.
+ * in a fork's child, it takes another slot each time. When the table is full, those in other pid name spaces who have
+ * no proof lose theirs, longest attached first. 0: it is full, as far as one process asks; the next one asks others.
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
 /* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. No system call. */

@@ -218,10 +218,12 @@ static void a_connection_keeps_its_circuit_and_a_dead_processes_does_not(void **
     bench->now_ns += IDLE_NS;
     assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE); /* in flight */
     bench_settle(bench, call, SEEN_BYTES, 0, 0);
+    bench->now_ns += IDLE_NS;
     assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE); /* answered, and open */
     bench->guard.holder ^= 1;                                       /* as if its owner were dead */
     atomic_store(&bench->segment.call_owner[call], bench->guard.holder);
     bench->guard.holder ^= 1;
+    bench->now_ns += IDLE_NS;
     assert_int_equal(bench_find(bench, rival), bench->circuit);
     assert_int_equal(atomic_load(&bench->segment.call_owner[call]), 0);
 }
