@@ -14,6 +14,7 @@
 #include "preload/real.h"
 #include "preload/reload.h"
 #include "preload/rehearsal.h"
+#include "preload/sharers.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
 #include "segment/circuits.h"
@@ -99,11 +100,13 @@ static bool track(int fd, const struct destination *destination, struct station 
     bool entered = descriptor_set(fd, ticket->entry, &former);
     if (entered && !lineage_is_borrowed()) {
         connection->cookie = socket_cookie(fd);
-        life_release(former, fd);
-        if (descriptor_hint(former) & DESCRIPTOR_STREAM)
+        if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
+            connection->forks = sharers_forks(descriptor_serial(former));
+            life_gather(connection, ticket->entry, fd, descriptor_serial(former));
+        } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
             connection->forks = descriptor_serial(former);
-        if (descriptor_hint(former) & DESCRIPTOR_SHARED)
-            life_gather(connection, ticket->entry, fd);
+        }
+        life_release(former, fd);
         if (!ticket->sends)
             life_limit_attempt(connection, fd, ticket);
         return true;

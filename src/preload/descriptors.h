@@ -22,15 +22,15 @@
 
 /*
  * An entry: connection + 1 in the high half (0: none), then the connection's serial number, then what socket() said.
- * Without a connection: how often the process had forked by then stands for the serial number. 0 is a number of which
- * nothing is known.
+ * Without a connection: how often the process had forked by then stands for the serial number, or, if the socket has
+ * other numbers too, the tag of their group (sharers.h). 0 is a number of which nothing is known.
  */
 typedef uint64_t descriptor;
 #define DESCRIPTOR_STREAM UINT64_C(1) /* a stream socket of a family that we guard, not connected as far as we know */
 #define DESCRIPTOR_OTHER UINT64_C(2)  /* some other socket: never guarded */
 /* Of a STREAM, beside it: */
 #define DESCRIPTOR_ELSEWHERE UINT64_C(4) /* it was connected to a fallback, and is not watched */
-#define DESCRIPTOR_SHARED UINT64_C(8)    /* it has, or had, another number too */
+#define DESCRIPTOR_SHARED UINT64_C(8)    /* it has, or had, another number too: sharers.h */
 
 struct descriptor_chunk {
     _Atomic uint64_t at[CHUNK_SIZE];

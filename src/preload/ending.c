@@ -9,6 +9,7 @@
 #include "preload/held.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
+#include "preload/sharers.h"
 #include "preload/socket_state.h"
 #include "segment/clock.h"
 
@@ -65,20 +66,27 @@ void connection_passed(const struct msghdr *message)
 /* Another descriptor that stands for the connection: the one it was known by is going. */
 static void move_to_alias(struct connection *connection, descriptor entry, int fd)
 {
+    uint32_t tag = atomic_load_explicit(&connection->sharers, memory_order_relaxed);
+    sharers_unlist(tag, fd);
     if (atomic_load_explicit(&connection->fd, memory_order_relaxed) != fd)
         return;
-    for (int at = descriptor_next(0, INT_MAX); at >= 0; at = descriptor_next(at + 1, INT_MAX))
-        if (descriptor_get(at) == entry) {
+    for (unsigned int i = 0; i < SHARERS_LISTED; i++) {
+        int at = sharers_at(tag, i);
+        if (at >= 0 && descriptor_get(at) == entry) {
             atomic_store_explicit(&connection->fd, at, memory_order_relaxed);
             return;
         }
+    }
 }
 
 static void release(descriptor entry, int fd, enum life_end end)
 {
     struct connection *connection = life_of_anybody(entry);
-    if (!connection)
+    if (!connection) {
+        if (descriptor_hint(entry) & DESCRIPTOR_SHARED)
+            sharers_leave(descriptor_serial(entry), fd);
         return;
+    }
     if (atomic_fetch_sub_explicit(&connection->aliases, 1, memory_order_acq_rel) != 1) {
         move_to_alias(connection, entry, fd);
         return;
@@ -86,6 +94,7 @@ static void release(descriptor entry, int fd, enum life_end end)
     if (life_of(entry)) /* in a fork's child the call is the parent's */
         life_judge_end(connection, fd, end);
     life_forget(connection);
+    sharers_leave(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed), -1);
     pool_give(descriptor_connection(entry) - 1);
 }
 
@@ -103,26 +112,53 @@ static bool is_hint(descriptor entry)
     return !descriptor_connection(entry) && !(entry & DESCRIPTOR_ELSEWHERE);
 }
 
+/* The number leaves the record for what is known of a fresh socket. */
+static void part_number(descriptor entry, int fd, descriptor hint)
+{
+    uint32_t tag = hint & DESCRIPTOR_SHARED ? descriptor_serial(hint) : 0;
+    bool joins = tag && sharers_join(tag, fd);
+    if (descriptor_replace(fd, entry, hint))
+        release(entry, fd, LIFE_LEAVES);
+    else if (joins)
+        sharers_leave(tag, fd);
+}
+
 void life_part(descriptor entry, int fd)
 {
     struct connection *connection = life_of_anybody(entry);
     if (!connection || lineage_is_borrowed())
         return;
-    bool shared = atomic_load_explicit(&connection->aliases, memory_order_relaxed) > 1;
-    descriptor hint = descriptor_of_hint(DESCRIPTOR_STREAM | (shared ? DESCRIPTOR_SHARED : 0), connection->forks);
-    if (descriptor_replace(fd, entry, hint))
-        release(entry, fd, LIFE_LEAVES);
-    for (int at = 0; shared && (at = descriptor_next(at, INT_MAX)) >= 0; at++)
-        if (descriptor_replace(at, entry, hint))
-            release(entry, at, LIFE_LEAVES);
+    descriptor hint = descriptor_of_hint(DESCRIPTOR_STREAM, connection->forks);
+    uint32_t tag = 0;
+    /* The group is its numbers' again; this function holds it as long as they come. */
+    if (atomic_load_explicit(&connection->aliases, memory_order_relaxed) > 1)
+        tag = sharers_take(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed));
+    if (tag)
+        hint = descriptor_of_hint(DESCRIPTOR_STREAM | DESCRIPTOR_SHARED, tag);
+    part_number(entry, fd, hint);
+    for (unsigned int i = 0; tag && i < SHARERS_LISTED; i++) {
+        int at = sharers_at(tag, i);
+        if (at >= 0 && at != fd && descriptor_get(at) == entry)
+            part_number(entry, at, hint);
+    }
+    sharers_leave(tag, -1);
 }
 
-void life_gather(struct connection *connection, descriptor entry, int fd)
+void life_gather(struct connection *connection, descriptor entry, int fd, uint32_t tag)
 {
-    for (int at = 0; connection->cookie && (at = descriptor_next(at, INT_MAX)) >= 0; at++) {
-        descriptor seen = descriptor_get(at);
-        if (at != fd && (descriptor_hint(seen) & DESCRIPTOR_SHARED) && socket_cookie(at) == connection->cookie &&
-            pool_add_alias(connection) && !descriptor_replace(at, seen, entry))
+    uint32_t mine = sharers_take(tag);
+    if (!mine)
+        return;
+    atomic_store_explicit(&connection->sharers, mine, memory_order_relaxed);
+    for (unsigned int i = 0; i < SHARERS_LISTED && connection->cookie; i++) {
+        int at = sharers_at(mine, i);
+        descriptor seen = at >= 0 ? descriptor_get(at) : 0;
+        if (at < 0 || at == fd)
+            continue;
+        if (!(descriptor_hint(seen) & DESCRIPTOR_SHARED) || descriptor_serial(seen) != tag ||
+            socket_cookie(at) != connection->cookie || !pool_add_alias(connection))
+            sharers_unlist(mine, at);
+        else if (!descriptor_replace(at, seen, entry))
             release(entry, at, LIFE_LEAVES); /* it has been closed meanwhile */
     }
 }
@@ -162,30 +198,57 @@ void connection_closing_range(unsigned int first, unsigned int last)
     }
 }
 
-/* What a number stands for now that there is another one for it. */
-static descriptor share(int fd)
+/*
+ * What a socket without a connection stands for now that it is to have another number: its entry names their group,
+ * which is one entry larger. Without room for a group, its numbers are not known to belong together.
+ */
+static descriptor share_hint(int fd, descriptor entry, int to)
 {
-    descriptor entry = descriptor_get(fd);
-    descriptor hint = descriptor_hint(entry);
-    if (!(hint & DESCRIPTOR_STREAM) || (hint & DESCRIPTOR_SHARED))
+    if (descriptor_hint(entry) & DESCRIPTOR_SHARED) {
+        sharers_join(descriptor_serial(entry), to);
         return entry;
-    /* Unless another thread connects it at this moment. */
-    return descriptor_replace(fd, entry, entry | DESCRIPTOR_SHARED) ? entry | DESCRIPTOR_SHARED : descriptor_get(fd);
+    }
+    uint32_t tag = sharers_new(fd, descriptor_serial(entry));
+    descriptor shared = descriptor_of_hint((entry & 0xffu) | DESCRIPTOR_SHARED, tag);
+    if (tag && sharers_join(tag, to) && descriptor_replace(fd, entry, shared))
+        return shared;
+    sharers_leave(tag, fd); /* another thread connects it at this moment, or has closed it */
+    sharers_leave(tag, to);
+    return entry;
+}
+
+/* The same for a connection, which has one more alias already. */
+static void share_connection(struct connection *connection, int fd, int to)
+{
+    uint32_t present = atomic_load_explicit(&connection->sharers, memory_order_relaxed);
+    if (!present) {
+        uint32_t fresh = sharers_new(fd, connection->forks);
+        if (atomic_compare_exchange_strong_explicit(&connection->sharers, &present, fresh, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            present = fresh;
+        else
+            sharers_leave(fresh, fd);
+    }
+    sharers_list(present, to);
 }
 
 void connection_duplicated(int fd, int to)
 {
-    descriptor entry = share(fd), former = descriptor_get(to);
+    descriptor entry = descriptor_get(fd), former = descriptor_get(to);
     if (!entry && !former)
         return;
     if ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()) {
         hand_over(entry); /* a vfork's child makes it its standard input, say, before its exec */
         return;
     }
+    if (descriptor_hint(entry) & DESCRIPTOR_STREAM)
+        entry = share_hint(fd, entry, to);
     struct connection *connection = life_of_anybody(entry);
     if (connection && connection->epoch != lineage_epoch())
         lineage_take_over(entry);
-    if (descriptor_connection(entry) && (!connection || !pool_add_alias(connection)))
+    if (connection && pool_add_alias(connection))
+        share_connection(connection, fd, to);
+    else if (descriptor_connection(entry))
         entry = 0; /* another thread has closed it, and its record moves on */
     descriptor_set(to, entry, &former);
     life_release(former, to); /* a close was missed: the cookie keeps this from charging anything */

@@ -94,8 +94,9 @@ void life_release(descriptor entry, int fd);
  * LIFE_LEAVES. What stands for the socket later is found by DESCRIPTOR_SHARED, if it has several numbers.
  */
 void life_part(descriptor entry, int fd);
-/* The other numbers of a socket that had several before it was connected: they stand for the record too. */
-void life_gather(struct connection *connection, descriptor entry, int fd);
+/* The other numbers of a socket that had several before it was connected, in the group (sharers.h) of that tag: they
+ * stand for the record too. */
+void life_gather(struct connection *connection, descriptor entry, int fd, uint32_t tag);
 
 /* The connection is over for this process: its records go back. */
 void life_forget(struct connection *connection);
