@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "preload/held.h"
+#include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
 #include "preload/memory.h"
@@ -50,15 +51,15 @@ static bool find_name(const struct policy *policy, const struct endpoint *endpoi
 }
 
 /* Not in line, so that its name has gone from the stack before the segment is asked. */
-static __attribute__((noinline)) bool find_destination(const struct sockaddr *address, socklen_t length,
-                                                       struct destination *destination)
+static __attribute__((noinline)) bool find_destination(const struct policy *policy, const struct sockaddr *address,
+                                                       socklen_t length, struct destination *destination)
 {
     struct host_name name;
     const char *const names[1] = {name.text};
     struct endpoint *endpoint = &destination->endpoint;
     if (!endpoint_from_sockaddr(endpoint, address, length))
         return false;
-    const struct policy *policy = destination->policy = guest_policy();
+    destination->policy = policy;
     bool named = policy->has_host_patterns && endpoint->family != ENDPOINT_UNIX && find_name(policy, endpoint, &name);
     if (!policy_match(policy, endpoint, names, named, &destination->match) ||
         destination->match.target->mode == MODE_OFF)
@@ -114,6 +115,7 @@ static bool track(int fd, const struct destination *destination, struct station 
     if (entered) /* a vfork's child: the table is its parent's */
         descriptor_set(fd, former, &mine);
     atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
+    life_unfollow(connection);
     pool_give(number);
     return false;
 }
@@ -219,25 +221,12 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
     return true;
 }
 
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
-                              struct attempt_ticket *ticket)
+/* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
+static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
+                                  int sends, struct attempt_ticket *ticket)
 {
     struct destination destination;
-    enum passage passage;
-    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
-    ticket->fd = fd;
-    ticket->sends = sends;
-    descriptor entry = descriptor_get(fd);
-    /* The kernel refuses such addresses unread, or because they can't be read. */
-    bool is_odd = !address || length > sizeof(struct sockaddr_storage);
-    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
-        return PASSAGE_FREE;
-    if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
-        return further_elsewhere(fd, address, length, ticket);
-    if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
-        return passage;
-    reload_look();
-    if (!find_destination(address, length, &destination))
+    if (!find_destination(policy, address, length, &destination))
         return PASSAGE_FREE;
     /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
      * what it is. */
@@ -275,6 +264,29 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     if (target->fault_count)
         return rehearsal_begin(life_of(ticket->entry), fd, &attempt, address, ticket);
     return PASSAGE_GUARDED;
+}
+
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
+                              struct attempt_ticket *ticket)
+{
+    enum passage passage;
+    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
+    ticket->fd = fd;
+    ticket->sends = sends;
+    descriptor entry = descriptor_get(fd);
+    /* The kernel refuses such addresses unread, or because they can't be read. */
+    bool is_odd = !address || length > sizeof(struct sockaddr_storage);
+    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
+        return PASSAGE_FREE;
+    if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
+        return further_elsewhere(fd, address, length, ticket);
+    if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
+        return passage;
+    reload_look();
+    const struct policy *policy = keeping_hold();
+    passage = begin_attempt(policy, fd, address, length, sends, ticket);
+    keeping_drop(policy);
+    return passage;
 }
 
 /* connect says that all is well: with TCP Fast Open it says so before a packet has left. */

@@ -94,6 +94,7 @@ static void release(descriptor entry, int fd, enum life_end end)
     if (life_of(entry)) /* in a fork's child the call is the parent's */
         life_judge_end(connection, fd, end);
     life_forget(connection);
+    life_unfollow(connection);
     sharers_leave(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed), -1);
     pool_give(descriptor_connection(entry) - 1);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
 #include "preload/reload.h"
@@ -96,9 +97,9 @@ static void break_off(int fd)
 static void follow_policy(struct connection *connection)
 {
     reload_look();
-    const struct policy *policy = guest_policy();
-    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == policy)
+    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == guest_policy())
         return;
+    const struct policy *policy = keeping_hold();
     const struct target *former = connection_target(connection);
     const struct target *target = policy_target_named(policy, former->name);
     bool guards = target && target->mode != MODE_OFF && target->scope == former->scope;
@@ -107,6 +108,7 @@ static void follow_policy(struct connection *connection)
     else
         connection_mark(connection, CONNECTION_RELEASED);
     life_follow(connection, policy, guards ? target : former);
+    keeping_drop(policy);
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */

@@ -22,6 +22,7 @@
  *   lineage.c      lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
  *                  taken_over, taken_over_places: what children do with its connections
  *   life.c         polite: circuits on which the program speaks first
+ *   keeping.c      rooms, high, sweeping: where policies that were handed over lie
  *   held.c         places, holding: failures that wait for another address
  *   siblings.c     table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
@@ -94,7 +95,7 @@ static inline bool guest_tends_waits(void)
     return atomic_load_explicit(&guest.tends_waits, memory_order_relaxed);
 }
 
-/* Puts an edited policy, which is never given back, into force, and says so in this process's slots. */
+/* Puts an edited policy into force, and says so in this process's slots. */
 void guest_take_policy(const struct policy *policy);
 
 /*

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "preload/held.h"
 
+#include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
 #include "segment/clock.h"
@@ -24,6 +25,7 @@ struct held {
     uint32_t call, circuit;
     struct station *station;
     const struct target *target;
+    uint32_t follows; /* the target's policy, as keeping.h has it */
     uint64_t address_key;
     uint64_t since_ns; /* real clock */
     struct observation observation;
@@ -55,6 +57,7 @@ bool held_take(struct connection *connection, const struct observation *observat
         place->circuit = connection->place.circuit;
         place->station = connection->station;
         place->target = connection_target(connection);
+        place->follows = keeping_follow(place->target);
         place->address_key = connection->address_key;
         place->since_ns = clock_real_ns();
         place->observation = *observation;
@@ -75,6 +78,7 @@ static void resolve(struct held *place, bool other_tried)
         guard_settle(&place->station->guard, place->call, place->target, life_shard(), &place->observation, now_ns);
         guard_forget(&place->station->guard, place->call, place->target, life_shard(), now_ns);
     }
+    keeping_leave(place->follows);
     atomic_fetch_sub_explicit(&holding, 1, memory_order_relaxed);
     atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
 }

@@ -9,6 +9,7 @@
 
 #include "breaker/http.h"
 #include "preload/held.h"
+#include "preload/keeping.h"
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
@@ -51,8 +52,16 @@ void life_follow(struct connection *connection, const struct policy *policy, con
         connection_mark(connection, CONNECTION_ONE_WAY);
     else
         connection_unmark(connection, CONNECTION_ONE_WAY);
+    /* The new one is followed before anybody can find it here, and the former one until nobody can. */
+    uint32_t follows = keeping_follow(target);
     atomic_store_explicit(&connection->target, target, memory_order_release);
     atomic_store_explicit(&connection->policy, policy, memory_order_relaxed);
+    keeping_leave(atomic_exchange_explicit(&connection->follows, follows, memory_order_acq_rel));
+}
+
+void life_unfollow(struct connection *connection)
+{
+    keeping_leave(atomic_exchange_explicit(&connection->follows, 0, memory_order_acq_rel));
 }
 
 unsigned int life_shard(void)

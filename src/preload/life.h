@@ -33,8 +33,10 @@ static inline struct connection *life_of(descriptor entry)
 /* Which shard of the counters this thread uses. No system call (vDSO or rseq). */
 unsigned int life_shard(void);
 
-/* Puts the connection under that target of that policy. */
+/* Puts the connection under that target, which the caller holds, or the connection follows; it has seen that policy. */
 void life_follow(struct connection *connection, const struct policy *policy, const struct target *target);
+/* It goes by no target any more. */
+void life_unfollow(struct connection *connection);
 
 /* With enforce_timeouts: gives a blocking connect of TCP its limit. At most two system calls. */
 void life_limit_attempt(struct connection *connection, int fd, struct attempt_ticket *ticket);

@@ -78,6 +78,7 @@ struct connection {
     _Atomic uint32_t next;                /* in the list of free ones */
     _Atomic int fd;                       /* one of its descriptors */
     _Atomic uint32_t sharers; /* the group of their numbers (sharers.h); 0: there is one alone */
+    _Atomic uint32_t follows;  /* its policy, as keeping.h has it */
     uint32_t forks;                       /* lineage_forks() when the socket was made */
     uint32_t raced_since;                 /* siblings_now() when the attempt began */
     _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */

@@ -8,8 +8,10 @@
 #include "preload/reload.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "policy/flat.h"
+#include "preload/keeping.h"
 #include "preload/lineage.h"
 #include "segment/handover.h"
 
@@ -22,6 +24,24 @@ static bool takes_it(struct station *station, uint32_t number)
                                                                       memory_order_acquire, memory_order_relaxed);
 }
 
+/* What was handed over, if it is a policy, comes into force. False: there is no memory for it now. */
+static bool take_policy(const void *bytes, size_t size)
+{
+    const char *why;
+    void *room = keeping_room(size);
+    if (!room)
+        return false;
+    const struct policy *former = keeping_hold();
+    const struct policy *policy = policy_unfold(memcpy(room, bytes, size), size, former->identity, &why);
+    keeping_drop(former);
+    if (policy) {
+        guest_take_policy(policy);
+        keeping_sweep();
+    }
+    keeping_made(room);
+    return true;
+}
+
 void reload_take(uint32_t number)
 {
     int keep = errno;
@@ -31,12 +51,10 @@ void reload_take(uint32_t number)
     if (station && takes_it(station, number)) {
         bool again;
         void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size, &again);
-        const char *why;
-        const struct policy *policy = bytes ? policy_unfold(bytes, size, guest_policy()->identity, &why) : NULL;
-        if (policy)
-            guest_take_policy(policy);
-        else if (bytes)
+        if (bytes) {
+            again = !take_policy(bytes, size);
             handover_free(bytes, size);
+        }
         /*
          * Seen also where it was no good: it does not become better by being read again and again. What could not be
          * read for want of a descriptor is left to the next call.

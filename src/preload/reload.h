@@ -4,7 +4,8 @@
  * Asked before each connect and, once in a tick of the clock, before a request on a kept connection (and after each
  * look-up of a name), at the price of two loads. When an operator has handed over another policy, one thread reads it,
  * without malloc and stdio, and publishes it with one pointer; the others go on with the old one meanwhile, and so do
- * calls that were begun under it: no policy is ever given back. Anything wrong with it, and the old one stays.
+ * calls that were begun under it: it is given back (keeping.h) when none is left. Anything wrong with the new one, and
+ * the old one stays.
  * Async-signal-safe; system calls only for a new policy.
  */
 #ifndef SOCKFUSE_PRELOAD_RELOAD_H

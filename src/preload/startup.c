@@ -376,8 +376,8 @@ void guest_take_policy(const struct policy *policy)
     struct segment_error error = {""};
     if (policy->has_process_scope && !guest_station_now(SCOPE_PROCESS))
         atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
-    /* Release: whoever finds the policy finds all of it, and the station that it needs. */
-    atomic_store_explicit(&guest.policy, policy, memory_order_release);
+    /* Whoever finds the policy finds all of it, and the station that it needs; and see keeping_hold. */
+    atomic_store_explicit(&guest.policy, policy, memory_order_seq_cst);
     for (unsigned int scope = SCOPE_HOST; scope <= SCOPE_PROCESS; scope++) {
         struct station *station = guest_station((enum target_scope)scope);
         if (station)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/guest.h"
+#include "preload/keeping.h"
 #include "preload/names.h"
 #include "preload/real.h"
 #include "preload/reload.h"
@@ -15,8 +16,10 @@ static bool is_wanted(const char *name)
     if (!name || !guest_ready())
         return false;
     reload_look(); /* the connect that follows is to find the name that only a new policy wants */
-    const struct policy *policy = guest_policy();
-    return policy->has_host_patterns && policy_wants_name(policy, name);
+    const struct policy *policy = keeping_hold();
+    bool wanted = policy_wants_name(policy, name);
+    keeping_drop(policy);
+    return wanted;
 }
 
 static void note_addresses(const char *name, const struct addrinfo *list)
