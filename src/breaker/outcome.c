@@ -259,6 +259,17 @@ static struct outcome excused(struct outcome outcome, const struct observation *
     return outcome;
 }
 
+/*
+ * Whoever looked at the limit would have found the call overdue: what it came to afterwards is that same failure. But
+ * what says nothing of the peer (an error of this side, a stale connection, the program's own end) says as little then.
+ */
+static bool is_overrun(const struct observation *seen, struct outcome outcome)
+{
+    if (!seen->after_limit || outcome.verdict == VERDICT_NONE || seen->own_end)
+        return false;
+    return outcome.verdict != VERDICT_NEUTRAL || outcome.reason == NEUTRAL_CANCELLED;
+}
+
 struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules)
 {
     if ((unsigned int)seen->phase >= PHASES || (unsigned int)seen->seen >= SEEN_KINDS)
@@ -266,6 +277,8 @@ struct outcome outcome_judge(const struct observation *seen, const struct outcom
 
     rule_fn *rule = table[seen->phase][seen->seen];
     struct outcome outcome = rule != NULL ? rule(seen, rules) : undecided;
+    if (is_overrun(seen, outcome))
+        outcome = table[seen->phase][SEEN_OVERDUE](seen, rules);
     return outcome.verdict == VERDICT_FAILURE ? excused(outcome, seen, rules) : outcome;
 }
 

@@ -378,7 +378,7 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
         enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
         if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
             return true;
-        life_connected(connection);
+        life_found_connected(connection);
         return false;
     }
     return !is_lost(call, context);

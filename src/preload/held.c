@@ -61,6 +61,8 @@ bool held_take(struct connection *connection, const struct observation *observat
         place->address_key = connection->address_key;
         place->since_ns = clock_real_ns();
         place->observation = *observation;
+        if (!place->observation.came_ns)
+            place->observation.came_ns = clock_circuit_ns();
         connection->place.call = CALL_NONE;
         atomic_fetch_add_explicit(&holding, 1, memory_order_relaxed);
         atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);

@@ -77,18 +77,76 @@ enum phase life_phase(const struct connection *connection)
     return settled ? PHASE_ANSWERED : phase;
 }
 
-void life_connected(struct connection *connection)
+/* A moment of the circuits' clock that lies so far back. */
+static uint64_t before(uint64_t now_ns, uint64_t ago_ns)
+{
+    return now_ns > ago_ns ? now_ns - ago_ns : 1;
+}
+
+/*
+ * The program has seen something at last, and its call is beyond its limit. The kernel knows when it came: a program
+ * whose event loop was blocked for a while is late itself, and not its peer. (Of a UNIX socket nothing is known. Of an
+ * answer in many parts the last one is: whoever was blocked while a peer was sending can't be told from a late one.)
+ */
+static uint64_t came_at(const struct connection *connection, enum seen seen, uint64_t now_ns)
+{
+    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+    if (connection_has(connection, CONNECTION_UNIX) || !life_is_same_socket(connection, fd))
+        return now_ns;
+    struct socket_state state = socket_state(fd, false);
+    switch (seen) {
+    case SEEN_BYTES:
+        return before(now_ns, state.data_ns);
+    case SEEN_CONNECTED:
+    case SEEN_END: /* it came with an acknowledgement, and nothing comes after it */
+        return before(now_ns, state.quiet_ns);
+    default:
+        return now_ns;
+    }
+}
+
+/*
+ * Since when it is connected: now as a rule. One that was found connected and not asked for may have been so for long;
+ * where the circuits' clock is not the kernel's, nobody can say for how long.
+ */
+static uint64_t connected_at(const struct connection *connection, bool found)
+{
+    uint64_t now_ns = clock_circuit_ns();
+    uint64_t due_ns = guard_due(&connection->station->guard, connection->place.call);
+    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+    if (now_ns < due_ns || connection_has(connection, CONNECTION_UNIX) || !life_is_same_socket(connection, fd))
+        return now_ns;
+    if (found && clock_is_replaced())
+        return due_ns - 1;
+    struct socket_state state = socket_state(fd, false);
+    uint64_t came_ns = before(now_ns, state.quiet_ns);
+    /* Where data has come the acknowledgement was later than the connection, and that is not known. */
+    return state.data_in && came_ns >= due_ns ? due_ns - 1 : came_ns;
+}
+
+static void note_connected(struct connection *connection, bool found)
 {
     if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
     siblings_connected(connection->place.circuit, connection->address_key);
-    atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
-    if (connection_target(connection)->rules.connect_is_success)
+    if (connection_target(connection)->rules.connect_is_success) {
         life_settle(connection, SEEN_CONNECTED, 0, false);
-    else
-        guard_connected(&connection->station->guard, connection->place.call, connection_target(connection),
-                        clock_circuit_ns());
+        return;
+    }
+    atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
+    guard_connected(&connection->station->guard, connection->place.call, connection_target(connection),
+                    connected_at(connection, found));
+}
+
+void life_connected(struct connection *connection)
+{
+    note_connected(connection, false);
+}
+
+void life_found_connected(struct connection *connection)
+{
+    note_connected(connection, true);
 }
 
 bool life_may_be_anothers(const struct connection *connection)
@@ -160,7 +218,8 @@ static uint64_t retry_after_ns(const struct http_head *head)
 
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
-    uint64_t real_ns = clock_real_ns();
+    uint64_t real_ns = clock_real_ns(), now_ns = clock_circuit_at(real_ns);
+    struct guard *guard = &connection->station->guard;
     bool rejected = connection_has(connection, CONNECTION_REJECTED) && seen != SEEN_BYTES;
     if (rejected)
         seen = SEEN_END; /* of the program's own making, in whatever way the peer takes it */
@@ -177,6 +236,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = waited_ns(connection, real_ns),
     };
+    if (now_ns >= guard_due(guard, connection->place.call))
+        observation.came_ns = came_at(connection, seen, now_ns);
     if (seen == SEEN_GAVE_UP)
         observation.sibling_won =
             siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);
@@ -188,8 +249,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         note_polite(connection);
     if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
         return;
-    guard_settle(&connection->station->guard, connection->place.call, connection_target(connection),
-                 connection->place.call, &observation, clock_circuit_at(real_ns));
+    guard_settle(guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
+                 now_ns);
 }
 
 void life_settle(struct connection *connection, enum seen seen, int error, bool at_once)
@@ -296,7 +357,7 @@ static void look_for_winners(const struct connection *loser)
         int fd = atomic_load_explicit(&other->fd, memory_order_relaxed);
         if (life_is_same_socket(other, fd) &&
             socket_state(fd, connection_has(other, CONNECTION_UNIX)).stage == SOCKET_CONNECTED)
-            life_connected(other);
+            life_found_connected(other);
     }
 }
 
@@ -315,7 +376,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
 
     if ((state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE) &&
         life_phase(connection) == PHASE_CONNECTING) {
-        life_connected(connection); /* success leaves no trace in many programs */
+        life_found_connected(connection); /* success leaves no trace in many programs */
         /* It has waited for its server to speak since then, not since now. */
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
     }

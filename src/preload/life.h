@@ -54,6 +54,8 @@ void life_connected(struct connection *connection);
  * not asked anything itself, or one that was made just now.
  */
 bool life_may_be_anothers(const struct connection *connection);
+/* The same, and the program has not asked yet. */
+void life_found_connected(struct connection *connection);
 /* Something was sent. */
 void life_requested(struct connection *connection);
 /* The send that began a call was long on its way: the wait for the answer begins only now. */

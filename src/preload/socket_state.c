@@ -59,6 +59,7 @@ static struct socket_state tcp_state(int fd)
         break;
     }
     state.quiet_ns = (uint64_t)info.tcpi_last_ack_recv * NS_PER_MS;
+    state.data_ns = (uint64_t)info.tcpi_last_data_recv * NS_PER_MS;
     /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one.
      * Older kernels leave these zero. */
     if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {

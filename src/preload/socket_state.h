@@ -22,6 +22,7 @@ struct socket_state {
     enum socket_stage stage;
     bool data_in;      /* the peer has sent data at some time */
     bool data_out;     /* this side has sent data at some time */
+    uint64_t data_ns;  /* since data last came, in ms steps; 0: just now, or not known (a UNIX socket) */
     uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in
                           ms steps */
 };

@@ -117,13 +117,21 @@ static void add_json_errno(struct text *text, int error)
     text_add(text, "\"");
 }
 
+/* Of a failure and an outcome: whether it is its limit's, and whether it counted. */
+static void add_json_manner(struct text *text, const struct event *event)
+{
+    add_flag(text, "overdue", event->overran == OVERRAN_HANGS);
+    add_flag(text, "came", event->overran == OVERRAN_CAME);
+    add_flag(text, "late", event->late);
+}
+
 static void add_json_failure(struct text *text, const struct event *event)
 {
     char label[FAILURE_LABEL_MAX];
     add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
     add_json_errno(text, event->error);
     add_number(text, "elapsed_ms", event->elapsed_ms);
-    add_flag(text, "overdue", event->overdue);
+    add_json_manner(text, event);
 }
 
 static void add_json_outcome(struct text *text, const struct event *event)
@@ -145,8 +153,7 @@ static void add_json_outcome(struct text *text, const struct event *event)
         add_null(text, "http_status");
     add_number(text, "elapsed_ms", event->elapsed_ms);
     add_flag(text, "slow", event->slow);
-    add_flag(text, "overdue", event->overdue);
-    add_flag(text, "late", event->late);
+    add_json_manner(text, event);
 }
 
 static void add_json_window(struct text *text, const struct event *event)
@@ -294,8 +301,14 @@ static void add_line_end(struct text *text, const struct event *event)
         add_errno(text, event->error);
         text_add(text, ")");
     }
-    text_add(text, event->overdue ? ", still hangs after " : " after ");
+    text_add(text, event->overran == OVERRAN_HANGS ? ", still hangs after "
+                   : event->overran == OVERRAN_CAME ? ", came after "
+                                                    : " after ");
     add_duration(text, event->elapsed_ms);
+    if (event->slow)
+        text_add(text, ", slow");
+    if (event->late)
+        text_add(text, ", too late to count");
 }
 
 static void add_line_failure(struct text *text, const struct event *event)
@@ -321,10 +334,6 @@ static void add_line_outcome(struct text *text, const struct event *event)
         text_add_unsigned(text, event->http_status);
     }
     add_line_end(text, event);
-    if (event->slow)
-        text_add(text, ", slow");
-    if (event->late)
-        text_add(text, ", too late to count");
 }
 
 static void add_line_refusal(struct text *text, const struct event *event)

@@ -32,6 +32,13 @@ enum event_type {
     EVENT_TYPES
 };
 
+/* Whether a call was charged for its limit, and not for what it came to. Values are stored: append only. */
+enum overran {
+    OVERRAN_NOT,
+    OVERRAN_HANGS, /* found while it still hung */
+    OVERRAN_CAME,  /* what it waited for came, after the limit */
+};
+
 struct event {
     uint64_t time_ns;    /* wall clock */
     uint64_t mono_ns;    /* the circuits' clock */
@@ -45,7 +52,7 @@ struct event {
     uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced */
     uint8_t from, to;    /* transitions: enum circuit_state */
     uint8_t reason;   /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason */
-    uint8_t overdue;  /* FAILURE, OUTCOME: found while the call still hung */
+    uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
     char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so; the program is the command itself */
@@ -66,8 +73,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
  * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
- * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue; of an outcome verdict, kind and
- * reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, late; of a refusal reason
+ * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue, came, late; of an outcome verdict, kind and
+ * reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, came, late; of a refusal reason
  * (admission_name); of what an operator did user, and forced (with from, to, reason) or policy_revision. What a
  * rehearsal brought about also has injected, true.
  */

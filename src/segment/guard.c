@@ -30,6 +30,13 @@ static uint64_t due_in_phase(const struct target *target, enum phase phase, uint
                            phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
 }
 
+uint64_t guard_due(const struct guard *guard, uint32_t call)
+{
+    struct call_view view;
+
+    return read_own(guard, call, &view) && view.in_flight ? view.due_ns : DUE_NEVER;
+}
+
 /* Brings a call at least to `phase`, and starts the wait of that phase. */
 static void advance(struct guard *guard, uint32_t call, const struct target *target, enum phase phase, uint64_t now_ns)
 {
@@ -43,6 +50,10 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         bool moves = next != view.phase;
         if (!moves && step == 0 && (phase < view.phase || phase == PHASE_CONNECTED || view.due_ns == DUE_NEVER))
             return;
+        if (view.phase == PHASE_CONNECTING && now_ns >= view.due_ns) {
+            overdue_charge_call(guard, call, target, &view, now_ns);
+            return;
+        }
 
         uint64_t due_ns = due_in_phase(target, next, now_ns);
         calls_set_times(guard->segment, call, now_ns, due_ns);
@@ -103,6 +114,20 @@ static bool is_slow(const struct observation *observation, struct outcome outcom
            observation->waited_ns > settings->slow_call_ns;
 }
 
+/* What came after the limit counts as of the limit. The times are the circuits', as those of calls that still hang. */
+static void date_back(struct ending *ending, const struct observation *observation, const struct call_view *view,
+                      uint64_t came_ns)
+{
+    bool is_timeout = ending->outcome.kind == FAILURE_CONNECT_TIMEOUT || ending->outcome.kind == FAILURE_RESPONSE_TIMEOUT;
+
+    if (!observation->after_limit || !is_timeout)
+        return;
+    ending->at_ns = view->due_ns;
+    ending->elapsed_ns = came_ns > view->started_ns ? came_ns - view->started_ns : 0;
+    if (observation->seen == SEEN_BYTES || observation->seen == SEEN_CONNECTED)
+        ending->overran = OVERRAN_CAME;
+}
+
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns)
 {
@@ -120,7 +145,9 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
         if (circuit == NULL)
             return nothing;
 
+        uint64_t came_ns = observation->came_ns != 0 ? observation->came_ns : now_ns;
         observation->phase = view.phase;
+        observation->after_limit = came_ns >= view.due_ns;
         /* An answer needs no excuse. */
         observation->other_answered =
             observation->seen != SEEN_BYTES && circuit_other_answered(circuit, view.ticket.address);
@@ -141,6 +168,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
                                 .elapsed_ns = observation->waited_ns,
                                 .error = observation->seen == SEEN_ERROR ? observation->error : 0,
                                 .http_status = observation->seen == SEEN_BYTES ? observation->http_status : 0};
+        date_back(&ending, observation, &view, came_ns);
         settle_call(guard, target, shard, &view, &ending, now_ns);
         return outcome;
     }

@@ -84,7 +84,10 @@ bool guard_begin_quietly(const struct quiet_place *place, const struct target *t
 bool guard_settle_quietly(const struct quiet_place *place, const struct target *target, uint64_t waited_ns,
                           uint64_t now_ns);
 
-/* The attempt is connected, nothing is sent. Idempotent; ignored when the call is settled. */
+/*
+ * The attempt is connected, nothing is sent; `now_ns`: since when. AT connect_timeout or later it is charged as overdue
+ * was, though it goes on. Idempotent; ignored when the call is settled.
+ */
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 /*
  * (More of) a request was sent on an established connection; the wait for the answer begins anew. On a settled call it
@@ -92,9 +95,13 @@ void guard_connected(struct guard *guard, uint32_t call, const struct target *ta
  */
 void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 
+/* When this process's call in flight is overdue; DUE_NEVER: it is not, or it is settled. */
+uint64_t guard_due(const struct guard *guard, uint32_t call);
+
 /*
- * Judges what was seen and settles the call if that ends it: outcome, journal, log. `observation.phase` and
- * `other_answered` are filled here. Returns the outcome; VERDICT_NONE if nothing was decided, or if the call had been
+ * Judges what was seen and settles the call if that ends it: outcome, journal, log. What came (`came_ns`, or now) AT
+ * the call's limit or later is the failure that it was overdue for, as of then, whether or not anybody looked.
+ * `observation.phase`, `other_answered` and `after_limit` are filled here. Returns the outcome; VERDICT_NONE if nothing was decided, or if the call had been
  * settled before (answered; or charged as overdue: then its real end is counted apart, see COUNT_OVERDUE_ENDED).
  */
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,

@@ -79,7 +79,8 @@ static bool make_sane(struct event *event)
         event->verdict = VERDICT_NONE;
     if (event->reason >= reasons_of(event->type))
         event->reason = 0;
-    event->overdue = event->overdue != 0;
+    if (event->overran > OVERRAN_CAME)
+        event->overran = OVERRAN_HANGS;
     event->slow = event->slow != 0;
     return true;
 }

@@ -99,9 +99,11 @@ static void bury(struct scan *scan, uint32_t call, const struct call_view *view)
     calls_release(segment, call, view->owner);
 }
 
-static void charge(struct scan *scan, uint32_t call, const struct call_view *view)
+static void charge(struct scan *scan, uint32_t call, const struct call_view *view, enum overran overran)
 {
-    const struct circuit *circuit = circuits_at(scan->guard->segment, view->circuit);
+    struct circuit *circuit = circuits_at(scan->guard->segment, view->circuit);
+    if (circuit == NULL)
+        return;
     struct observation observation = {
         .phase = view->phase,
         .seen = SEEN_OVERDUE,
@@ -113,11 +115,21 @@ static void charge(struct scan *scan, uint32_t call, const struct call_view *vie
         /* It failed when it became overdue: the state at a time does not depend on when somebody looked. */
         .at_ns = view->due_ns,
         .elapsed_ns = observation.waited_ns,
-        .overdue = true,
+        .overran = overran,
     };
 
-    if (ending.outcome.verdict != VERDICT_NONE && calls_settle(scan->guard->segment, call, view, CALL_OVERDUE))
-        settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
+    if (ending.outcome.verdict == VERDICT_NONE || !calls_settle(scan->guard->segment, call, view, CALL_OVERDUE))
+        return;
+    counters_add(&circuit->counters, scan->shard, COUNT_OVERDUE);
+    settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
+}
+
+void overdue_charge_call(struct guard *guard, uint32_t call, const struct target *target, const struct call_view *view,
+                         uint64_t now_ns)
+{
+    struct scan scan = {.guard = guard, .target = target, .shard = call, .now_ns = now_ns};
+
+    charge(&scan, call, view, OVERRAN_CAME);
 }
 
 /* Whether the engine knows that an overdue call of this very process does not hang; it may have moved it by then. */
@@ -145,7 +157,7 @@ static uint64_t scan_call(struct scan *scan, uint32_t call, struct call_view *vi
             return DUE_NEVER;
         return view->due_ns > scan->now_ns ? view->due_ns : later(scan->now_ns, RESCAN_NS);
     }
-    charge(scan, call, view);
+    charge(scan, call, view, OVERRAN_HANGS);
     return DUE_NEVER;
 }
 

@@ -25,6 +25,10 @@ bool overdue_is_possible(const struct circuit_entry *entry, uint64_t now_ns);
 void overdue_charge(struct guard *guard, const struct target *target, unsigned int shard, uint32_t circuit,
                     uint64_t now_ns);
 
+/* Charges one, a call of this process that was connected after its limit, and goes on. */
+void overdue_charge_call(struct guard *guard, uint32_t call, const struct target *target, const struct call_view *view,
+                         uint64_t now_ns);
+
 /*
  * Gives back all records of dead owners, of whatever circuit, their calls neutral; for a full table. Does nothing, and
  * returns false, when this process did the same less than a second ago.

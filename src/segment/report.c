@@ -114,7 +114,7 @@ static void start_ended(struct event *event, const struct guard *guard, uint32_t
     event->kind = (uint8_t)ended->outcome.kind;
     event->error = ended->error;
     event->elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
-    event->overdue = ended->overdue;
+    event->overran = (uint8_t)ended->overran;
     event->injected = ended->injected;
     event->late = ended->late;
     if (ended->owner != guard->holder) {

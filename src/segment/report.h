@@ -28,7 +28,7 @@ struct ended {
     int error;
     uint64_t elapsed_ns;
     uint32_t owner; /* whose call it was */
-    bool overdue;   /* found while it still hung */
+    enum overran overran;
     bool injected;  /* it was given a fault in rehearsal */
     bool late;      /* it did not count for the state: then it does not replace the frozen evidence */
 };

@@ -64,15 +64,13 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
         settlement = circuit_settle(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket,
                                     ending->outcome, ending->at_ns, &transitions);
     }
-    if (ending->overdue)
-        counters_add(&circuit->counters, shard, COUNT_OVERDUE);
     const struct ended ended = {
         .outcome = ending->outcome,
         .http_status = ending->http_status,
         .error = ending->error,
         .elapsed_ns = ending->elapsed_ns,
         .owner = call->owner,
-        .overdue = ending->overdue,
+        .overran = ending->overran,
         .injected = call->injected,
         .late = settlement == SETTLED_LATE,
     };

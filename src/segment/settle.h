@@ -20,7 +20,7 @@ struct ending {
     uint64_t elapsed_ns; /* how long it had taken */
     int error;           /* errno, or 0 */
     unsigned int http_status; /* of the answer, or 0 */
-    bool overdue;        /* it still hangs */
+    enum overran overran;
 };
 
 /*

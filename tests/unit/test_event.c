@@ -131,7 +131,7 @@ static void a_failure_tells_kind_errno_and_time(void **state)
     event.error = ECONNREFUSED;
     event.elapsed_ms = 7;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"refused\",\"errno\":\"ECONNREFUSED\","
-                                                "\"elapsed_ms\":7,\"overdue\":false}\n");
+                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "refused (ECONNREFUSED) after 7ms\n");
 }
 
@@ -144,7 +144,8 @@ static void what_a_rehearsal_brought_about_says_so(void **state)
     event.elapsed_ms = 7;
     event.injected = 1;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"reset\",\"errno\":\"ECONNRESET\","
-                                                "\"elapsed_ms\":7,\"overdue\":false,\"injected\":true}\n");
+                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false,"
+                                                "\"injected\":true}\n");
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "reset (ECONNRESET) after 7ms, injected\n");
 }
 
@@ -154,10 +155,24 @@ static void an_overdue_failure_has_no_errno(void **state)
     struct event event = event_of(EVENT_FAILURE);
     event.kind = FAILURE_CONNECT_TIMEOUT;
     event.elapsed_ms = 10049;
-    event.overdue = 1;
+    event.overran = OVERRAN_HANGS;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"connect-timeout\",\"errno\":null,"
-                                                "\"elapsed_ms\":10049,\"overdue\":true}\n");
+                                                "\"elapsed_ms\":10049,\"overdue\":true,\"came\":false,\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "connect-timeout, still hangs after 10s\n");
+}
+
+static void a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_counted(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_RESPONSE_TIMEOUT;
+    event.elapsed_ms = 2000;
+    event.overran = OVERRAN_CAME;
+    assert_non_null(strstr(json(&event), "\"elapsed_ms\":2000,\"overdue\":false,\"came\":true,\"late\":false}\n"));
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "response-timeout, came after 2s\n");
+    event.late = 1;
+    assert_non_null(strstr(json(&event), "\"came\":true,\"late\":true}\n"));
+    assert_string_equal(line(&event), LINE_HEAD("failure    ") "response-timeout, came after 2s, too late to count\n");
 }
 
 static void an_http_failure_tells_its_status(void **state)
@@ -168,7 +183,7 @@ static void an_http_failure_tells_its_status(void **state)
     event.http_status = 503;
     event.elapsed_ms = 7;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"http-503\",\"errno\":null,"
-                                                "\"elapsed_ms\":7,\"overdue\":false}\n");
+                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "http-503 after 7ms\n");
 }
 
@@ -181,13 +196,13 @@ static void an_outcome_tells_verdict_kind_reason_status_and_time(void **state)
     event.elapsed_ms = 7;
     assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"success\",\"kind\":null,\"reason\":null,"
                                                 "\"errno\":null,\"http_status\":200,\"elapsed_ms\":7,\"slow\":false,"
-                                                "\"overdue\":false,\"late\":false}\n");
+                                                "\"overdue\":false,\"came\":false,\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success, http-200 after 7ms\n");
     event.http_status = 0;
     event.slow = event.late = 1;
     assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success after 7ms, slow, too late to count\n");
     assert_non_null(strstr(json(&event), "\"http_status\":null,\"elapsed_ms\":7,\"slow\":true,\"overdue\":false,"
-                                         "\"late\":true}\n"));
+                                         "\"came\":false,\"late\":true}\n"));
 }
 
 static void an_outcome_that_is_no_success_tells_why(void **state)
@@ -202,7 +217,7 @@ static void an_outcome_that_is_no_success_tells_why(void **state)
     assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"neutral\",\"kind\":\"reset\","
                                                 "\"reason\":\"unlisted\",\"errno\":\"ECONNRESET\",\"http_status\":null,"
                                                 "\"elapsed_ms\":1200,\"slow\":false,\"overdue\":false,"
-                                                "\"late\":false}\n");
+                                                "\"came\":false,\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("outcome    ") "neutral, unlisted, reset (ECONNRESET) after 1.2s\n");
     event = event_of(EVENT_OUTCOME);
     event.verdict = VERDICT_FAILURE;
@@ -212,7 +227,7 @@ static void an_outcome_that_is_no_success_tells_why(void **state)
     assert_non_null(strstr(json(&event), "\"http_status\":503,"));
     assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, http-503 after 0ms\n");
     event.kind = FAILURE_CONNECT_TIMEOUT;
-    event.overdue = 1;
+    event.overran = OVERRAN_HANGS;
     event.elapsed_ms = 10000;
     assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, connect-timeout, still hangs after 10s\n");
     event.verdict = VERDICTS; /* shared memory may say anything */
@@ -396,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
         cmocka_unit_test(what_a_rehearsal_brought_about_says_so),
         cmocka_unit_test(an_overdue_failure_has_no_errno),
+        cmocka_unit_test(a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_counted),
         cmocka_unit_test(an_http_failure_tells_its_status),
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),
         cmocka_unit_test(an_outcome_tells_verdict_kind_reason_status_and_time),

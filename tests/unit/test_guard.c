@@ -76,7 +76,7 @@ static void each_kind_of_end_is_counted_as_its_kind(void **state)
         assert_string_equal(event.program, "bench");
         assert_string_equal(event.target, BENCH_TARGET);
         assert_string_equal(event.destination, BENCH_DESTINATION);
-        assert_false(event.overdue || event.late);
+        assert_false(event.overran || event.late);
 
         struct event frozen;
         assert_true(circuits_last_failure(&bench->segment, bench->circuit, &frozen));

@@ -342,6 +342,21 @@ static void a_quiet_request_is_overdue_in_its_time_and_its_answer_then_comes_lat
     end(bench, call, other);
 }
 
+static void a_quiet_request_whose_answer_comes_at_its_limit_takes_the_long_way(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = answered(bench);
+
+    bench->target.response_timeout_ns = 5 * NS_PER_S;
+    assert_true(begin_quietly(bench, call));
+    bench->now_ns += 5 * NS_PER_S;
+    assert_nothing_is_settled(bench, call, 5 * NS_PER_S);
+    assert_int_equal(settle(bench, call, 5 * NS_PER_S).kind, FAILURE_RESPONSE_TIMEOUT);
+    assert_true(begin(bench, call) == ADMIT_PASS);
+    bench->now_ns += 5 * NS_PER_S - 1;
+    bench_forget(bench, call);
+}
+
 static void slow_answers_and_recorded_ones_take_the_long_way(void **state)
 {
     struct guard_bench *bench = *state;
@@ -505,6 +520,7 @@ int main(void)
         GUARD_TEST(an_operators_word_and_every_mode_but_enforce_and_observe_do_so_too),
         GUARD_TEST(nothing_is_begun_while_a_call_may_be_overdue),
         GUARD_TEST(a_quiet_request_is_overdue_in_its_time_and_its_answer_then_comes_late),
+        GUARD_TEST(a_quiet_request_whose_answer_comes_at_its_limit_takes_the_long_way),
         GUARD_TEST(slow_answers_and_recorded_ones_take_the_long_way),
         GUARD_TEST(only_a_settled_call_is_followed_and_only_one_in_flight_is_settled),
         GUARD_TEST(somebody_elses_record_and_none_at_all_are_left_alone),

@@ -210,7 +210,7 @@ static void every_field_that_leaves_is_in_its_range(void **state)
     assert_int_equal(event.from, CIRCUIT_CLOSED);
     assert_int_equal(event.to, CIRCUIT_CLOSED);
     assert_int_equal(event.reason, REASON_NONE);
-    assert_int_equal(event.overdue, 1);
+    assert_int_equal(event.overran, OVERRAN_HANGS);
     assert_int_equal(event.verdict, VERDICT_NONE);
     assert_int_equal(event.slow, 1);
     assert_int_equal(strlen(event.program), sizeof event.program - 1);

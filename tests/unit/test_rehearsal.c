@@ -180,7 +180,7 @@ static void mark_stays_with_an_overdue_call_whoever_charges_it(void **state)
     bench->now_ns += 10 * NS_PER_S;
     bench_succeed(bench);
     assert_int_equal(bench_events(bench, EVENT_FAILURE, &event), 1);
-    assert_int_equal(event.overdue, 1);
+    assert_int_equal(event.overran, OVERRAN_HANGS);
     assert_int_equal(event.injected, 1);
     bench_forget(bench, call);
 }
