@@ -365,6 +365,25 @@ static bool is_lost(uint32_t call, struct station *station)
     return true;
 }
 
+/* What the kernel says of a call that is overdue. */
+static bool hangs(struct connection *connection, enum phase phase)
+{
+    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+    if (!life_is_same_socket(connection, fd))
+        return !life_may_be_anothers(connection);
+    if (phase != PHASE_CONNECTING) {
+        if (!life_has_unread(connection, fd))
+            return !life_may_be_anothers(connection);
+        guard_excuse(&connection->station->guard, connection->place.call);
+        return false;
+    }
+    enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
+    if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
+        return true;
+    life_found_connected(connection);
+    return false;
+}
+
 bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
 {
     for (uint32_t i = 0; i < pool_high(); i++) {
@@ -372,14 +391,7 @@ bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
         if (!connection || !pool_is_live(connection) || connection->place.call != call ||
             connection->station != context || connection->epoch != lineage_epoch())
             continue;
-        int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-        if (phase != PHASE_CONNECTING || !life_is_same_socket(connection, fd))
-            return !life_may_be_anothers(connection);
-        enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
-        if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
-            return true;
-        life_found_connected(connection);
-        return false;
+        return hangs(connection, phase);
     }
     return !is_lost(call, context);
 }

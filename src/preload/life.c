@@ -22,6 +22,9 @@
  */
 #define HALF_CLOSE_NS (100 * NS_PER_MS)
 
+/* What has come later than this after a request is no TLS session ticket. */
+#define TICKETS_NS (50 * NS_PER_MS)
+
 /*
  * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed
  * unused did not wait for a greeting (node's fetch keeps one in reserve). Two circuits that share a place may hide
@@ -296,6 +299,21 @@ static bool data_is_answer(const struct connection *connection)
 {
     return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
            !connection_has(connection, CONNECTION_ANSWERING);
+}
+
+bool life_has_unread(const struct connection *connection, int fd)
+{
+    bool is_unix = connection_has(connection, CONNECTION_UNIX);
+    bool answered = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_GREETED);
+    if (!socket_has_unread(fd)) {
+        enum socket_stage stage = answered ? socket_state(fd, is_unix).stage : SOCKET_UNKNOWN;
+        return stage == SOCKET_PEER_DONE || stage == SOCKET_DEAD;
+    }
+    if (answered || is_unix || !connection_has(connection, CONNECTION_TLS_SEEN))
+        return true;
+    /* Session tickets come by themselves within moments of the handshake, and with it of the first request. */
+    uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    return before(clock_real_ns(), socket_state(fd, false).data_ns) >= since_ns + TICKETS_NS;
 }
 
 void life_came_late(struct connection *connection, enum seen seen, int error)

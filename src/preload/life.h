@@ -67,6 +67,12 @@ void life_request_withdrawn(struct connection *connection);
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 
 /*
+ * Whether what the call waits for has come and the program has not read it: at most three system calls. The peer's end
+ * on a connection that has answered before is that too, for then it has gone stale.
+ */
+bool life_has_unread(const struct connection *connection, int fd);
+
+/*
  * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that
  * socket, and whether data came that the program's own reads did not show (stdio). Takes at most two system calls, none
  * for bytes.

@@ -190,6 +190,17 @@ void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns
         record_set_times(record, started_ns, due_ns);
 }
 
+void calls_excuse(struct segment *segment, uint32_t call, const struct call_view *view)
+{
+    struct call *record = record_at(segment, call);
+    uint64_t due_ns = view->due_ns;
+
+    /* Relaxed, like all times; another call has another time. */
+    if (record != NULL)
+        atomic_compare_exchange_strong_explicit(&record->due_ns, &due_ns, DUE_NEVER, memory_order_relaxed,
+                                                memory_order_relaxed);
+}
+
 static bool state_replace(struct segment *segment, uint32_t call, uint64_t expected, uint64_t desired)
 {
     struct call *record = record_at(segment, call);

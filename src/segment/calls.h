@@ -73,6 +73,8 @@ bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner
 bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase);
 /* Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);
+/* The call that was read is not overdue any more; the next one on its record is left alone. */
+void calls_excuse(struct segment *segment, uint32_t call, const struct call_view *view);
 /* Moves the call that was read to another phase, or settles it; false if it has changed since. One of many wins. */
 bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase);
 bool calls_settle(struct segment *segment, uint32_t call, const struct call_view *view, enum call_settled settled);

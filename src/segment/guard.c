@@ -30,6 +30,14 @@ static uint64_t due_in_phase(const struct target *target, enum phase phase, uint
                            phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
 }
 
+void guard_excuse(struct guard *guard, uint32_t call)
+{
+    struct call_view view;
+
+    if (read_own(guard, call, &view) && view.in_flight)
+        calls_excuse(guard->segment, call, &view);
+}
+
 uint64_t guard_due(const struct guard *guard, uint32_t call)
 {
     struct call_view view;

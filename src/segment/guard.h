@@ -30,8 +30,8 @@ struct guard {
     char log[PATH_MAX]; /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
     /*
      * Asked before an overdue call of this very process is charged: does it still hang? (The kernel knows of a
-     * connection that the program has not asked about.) False: it does not, and guard_connected was told. NULL: it
-     * hangs. May make system calls.
+     * connection that the program has not asked about, and of an answer that it has not read.) False: it does not, and
+     * guard_connected or guard_excuse was told. NULL: it hangs. May make system calls.
      */
     bool (*still_hangs)(uint32_t call, enum phase phase, void *context);
     void *context;
@@ -95,6 +95,8 @@ void guard_connected(struct guard *guard, uint32_t call, const struct target *ta
  */
 void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 
+/* What this process's call waits for has come and lies unread: it is never overdue, whenever the program looks. */
+void guard_excuse(struct guard *guard, uint32_t call);
 /* When this process's call in flight is overdue; DUE_NEVER: it is not, or it is settled. */
 uint64_t guard_due(const struct guard *guard, uint32_t call);
 
