@@ -88,6 +88,8 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
 
     /* Relaxed: nothing is decided by them, and an observer may see them a moment before or after the word. */
     atomic_store_explicit(&circuit->state_since_ns, at_ns, memory_order_relaxed);
+    atomic_store_explicit(&circuit->overrun_generation,
+                          reason == REASON_PROBE_TIMEOUT ? visit->word.generation : 0, memory_order_relaxed);
     if (to == CIRCUIT_OPEN) {
         atomic_store_explicit(&circuit->pause_ns, pause_ns, memory_order_relaxed);
         count(visit, COUNT_OPENED);
@@ -380,13 +382,32 @@ static enum step probe_attempt_returned(struct visit *visit, int slot, const str
     return COUNTED;
 }
 
+/*
+ * The answer to a probe that has overrun its deadline. Its generation stands for "no later probe was admitted": each
+ * transition writes over it. A word that has changed since, and with it perhaps the generation, is no longer replaced.
+ */
+static enum step settle_overrun(struct visit *visit, const struct ticket *ticket, struct outcome outcome)
+{
+    uint64_t overrun = atomic_load_explicit(&visit->circuit->overrun_generation, memory_order_relaxed);
+
+    if (visit->word.state != CIRCUIT_OPEN || overrun != ticket->generation ||
+        (outcome.verdict != VERDICT_SUCCESS && outcome.verdict != VERDICT_BUSINESS))
+        return LATE;
+    struct word next = {.state = CIRCUIT_CLOSED, .generation = serial_draw(visit->circuit, WORD_GENERATION_BITS)};
+    if (!replace(visit, next))
+        return LOOK_AGAIN;
+    count(visit, COUNT_PROBES_SUCCEEDED);
+    report(visit, CIRCUIT_CLOSED, REASON_PROBE_SUCCEEDED, visit->now_ns, 0);
+    return COUNTED;
+}
+
 /* The outcome of a probe's attempt: only the token of a standing lease decides. */
 static enum step settle_probe(struct visit *visit, const struct ticket *ticket, struct outcome outcome)
 {
     int slot;
 
     if (visit->word.state != CIRCUIT_HALF_OPEN)
-        return LATE;
+        return settle_overrun(visit, ticket, outcome);
     slot = lease_find(visit->circuit, visit->word.leases, ticket->token);
     if (slot == LEASE_NONE)
         return LATE;

@@ -59,6 +59,7 @@ struct circuit {
     _Atomic uint64_t state_since_ns;        /* when the last transition was; for observers */
     _Atomic uint64_t pause_ns;              /* the present pause with its jitter */
     _Atomic uint64_t not_before_ns;         /* no opening ends before: see circuit_hold_open */
+    _Atomic uint64_t overrun_generation;    /* of the probes whose deadline opened it last; 0: something else did */
     _Alignas(64) struct lease leases[CIRCUIT_LEASES];
     _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
     struct counters counters;
@@ -157,6 +158,7 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
  * Counts the outcome (succeeded, failed with its kind, neutral with its reason, business, late) in the caller's shard.
  * Anybody may settle for anybody: the ticket decides, not the caller's holder. A probe's outcome that comes AT its
  * lease's deadline or after is late, and the probe failed at the deadline, whether or not anybody looked in between.
+ * But the peer that then answers is slow, not dead: a success closes the circuit, unless a later probe was admitted.
  */
 enum settlement circuit_settle(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
                                const struct ticket *ticket, struct outcome outcome, uint64_t now_ns,

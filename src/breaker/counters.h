@@ -34,7 +34,7 @@ enum counter {
     COUNT_PROBES_FAILED,
     COUNT_OPENED,
     COUNT_SLOW,
-    COUNT_OVERDUE,       /* calls charged at their limit while they went on; each is counted above as well, as failed as a rule */
+    COUNT_OVERDUE,       /* calls charged at their limit, which went on; each is counted above too, mostly as failed */
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
     COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; also COUNT_REFUSED */

@@ -73,8 +73,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
  * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
- * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue, came, late; of an outcome verdict, kind and
- * reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, came, late; of a refusal reason
+ * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue, came, late; of an outcome verdict,
+ * kind and reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, came, late; of a refusal reason
  * (admission_name); of what an operator did user, and forced (with from, to, reason) or policy_revision. What a
  * rehearsal brought about also has injected, true.
  */

@@ -126,7 +126,8 @@ static bool is_slow(const struct observation *observation, struct outcome outcom
 static void date_back(struct ending *ending, const struct observation *observation, const struct call_view *view,
                       uint64_t came_ns)
 {
-    bool is_timeout = ending->outcome.kind == FAILURE_CONNECT_TIMEOUT || ending->outcome.kind == FAILURE_RESPONSE_TIMEOUT;
+    bool is_timeout = ending->outcome.kind == FAILURE_CONNECT_TIMEOUT ||
+                      ending->outcome.kind == FAILURE_RESPONSE_TIMEOUT;
 
     if (!observation->after_limit || !is_timeout)
         return;

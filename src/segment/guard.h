@@ -103,8 +103,9 @@ uint64_t guard_due(const struct guard *guard, uint32_t call);
 /*
  * Judges what was seen and settles the call if that ends it: outcome, journal, log. What came (`came_ns`, or now) AT
  * the call's limit or later is the failure that it was overdue for, as of then, whether or not anybody looked.
- * `observation.phase`, `other_answered` and `after_limit` are filled here. Returns the outcome; VERDICT_NONE if nothing was decided, or if the call had been
- * settled before (answered; or charged as overdue: then its real end is counted apart, see COUNT_OVERDUE_ENDED).
+ * `observation.phase`, `other_answered` and `after_limit` are filled here. Returns the outcome; VERDICT_NONE if nothing
+ * was decided, or if the call had been settled before (answered; or charged as overdue: then its real end is counted
+ * apart, see COUNT_OVERDUE_ENDED).
  */
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns);

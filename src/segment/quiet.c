@@ -87,7 +87,8 @@ bool guard_settle_quietly(const struct quiet_place *place, const struct target *
 
     if (!is_usual(place, target) || target->all_recorded ||
         (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) ||
-        now_ns >= atomic_load_explicit(&place->record->due_ns, memory_order_relaxed) || !is_quiet(place, &generation, &state) ||
+        now_ns >= atomic_load_explicit(&place->record->due_ns, memory_order_relaxed) ||
+        !is_quiet(place, &generation, &state) ||
         state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
         !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;

@@ -100,7 +100,7 @@ class Leases(Hold):
         self.assertEqual(self.curl().status, 0)
         self.assertEqual(self.circuit()["state"], "closed")
 
-    def test_the_answer_to_a_probe_that_lost_its_lease_is_late_and_closes_nothing(self):
+    def test_the_answer_to_a_probe_that_lost_its_lease_closes_the_circuit(self):
         gate = threading.Event()
         self.addCleanup(gate.set)
         self.start(Server(flapping(reset_after_request, answer_when(gate))), failure_threshold=1, reset_timeout="10s",
@@ -113,9 +113,9 @@ class Leases(Hold):
         gate.set()
         self.assertEqual(process.wait(20), 0, "the program gets its answer")
         circuit = self.circuit()
-        self.assertEqual(circuit["state"], "open", circuit)
-        self.assertEqual(circuit["counters"]["late"], 1, circuit)
-        self.assertEqual(circuit["counters"]["probes_succeeded"], 0, circuit)
+        self.assertEqual(circuit["state"], "closed", circuit)
+        counted = [circuit["counters"][name] for name in ("probes_failed", "probes_succeeded", "late")]
+        self.assertEqual(counted, [1, 1, 0], circuit)
 
     def test_an_answer_to_a_call_from_before_the_opening_is_late_and_closes_nothing(self):
         gate = threading.Event()

@@ -1,6 +1,6 @@
 /*
- * test_late.c - answers and connections that come after their limit, and those that only the program saw late: what lies
- * unread in a socket has come.
+ * test_late.c - answers that come after their limit, and those that only the program saw late: what lies unread in a
+ * socket has come.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -172,7 +172,7 @@ static int scene_stale(int argc, char **argv)
     return 0;
 }
 
-/* On the real clock, which the kernel knows too: nobody has looked, and the program reads late or the peer answers so. */
+/* On the real clock, which the kernel knows: nobody has looked, and the program reads late, or the peer is late. */
 static int scene_real(int argc, char **argv)
 {
     struct server server;

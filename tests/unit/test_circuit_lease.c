@@ -21,7 +21,7 @@ static void a_lost_probe_fails_at_its_deadline(void **state)
     breaker_assert_transition(bench, CIRCUIT_HALF_OPEN, CIRCUIT_OPEN, REASON_PROBE_TIMEOUT);
     assert_int_equal(bench->last.at[0].pause_ns, 20 * SECOND);
     assert_int_equal(breaker_sum(bench, COUNT_PROBES_FAILED), 1);
-    assert_int_equal(breaker_settle(bench, lost, breaker_success), SETTLED_LATE);
+    assert_int_equal(breaker_settle(bench, lost, breaker_failure), SETTLED_LATE);
     bench->now_ns = probed + 25 * SECOND - 1;
     assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
     bench->now_ns = probed + 25 * SECOND;
@@ -97,11 +97,108 @@ static void an_outcome_counts_one_nanosecond_before_the_deadline_and_is_late_at_
     breaker_open(bench);
     breaker_probe(bench);
     bench->now_ns += 5 * SECOND;
-    assert_int_equal(breaker_settle(bench, bench->ticket, breaker_success), SETTLED_LATE);
+    assert_int_equal(breaker_settle(bench, bench->ticket, breaker_neutral), SETTLED_LATE);
     breaker_assert_transition(bench, CIRCUIT_HALF_OPEN, CIRCUIT_OPEN, REASON_PROBE_TIMEOUT);
     assert_int_equal(breaker_sum(bench, COUNT_PROBES_SUCCEEDED), 1);
     assert_int_equal(breaker_sum(bench, COUNT_PROBES_FAILED), 1);
     assert_int_equal(bench->transitions, 6);
+}
+
+/* --- a probe that is answered after its deadline: it has failed, but the peer is slow and not dead --- */
+
+static void an_answer_after_the_deadline_closes_the_circuit_whether_or_not_anybody_looked(void **state)
+{
+    struct breaker_bench *bench = *state;
+    static const uint64_t after[] = {0, 1, 2 * SECOND, 19 * SECOND, 3600 * SECOND}; /* with a pause of 20 s */
+
+    for (unsigned int looked = 0; looked < 2; looked++) {
+        for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) {
+            breaker_open(bench);
+            breaker_probe(bench);
+            struct ticket slow = bench->ticket;
+            bench->now_ns += 5 * SECOND;
+            if (looked)
+                assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
+            bench->now_ns += after[i];
+            uint64_t succeeded = breaker_sum(bench, COUNT_PROBES_SUCCEEDED);
+            assert_int_equal(breaker_settle(bench, slow, i % 2 ? breaker_success : breaker_business), SETTLED_COUNTED);
+            assert_int_equal(bench->last.count, looked ? 1 : 2);
+            const struct transition *last = &bench->last.at[looked ? 0 : 1];
+            assert_int_equal(last->from, CIRCUIT_OPEN);
+            assert_int_equal(last->to, CIRCUIT_CLOSED);
+            assert_int_equal(last->reason, REASON_PROBE_SUCCEEDED);
+            assert_int_equal(breaker_view(bench).state, CIRCUIT_CLOSED);
+            assert_int_equal(breaker_sum(bench, COUNT_PROBES_SUCCEEDED), succeeded + 1);
+        }
+    }
+    assert_int_equal(breaker_sum(bench, COUNT_PROBES_FAILED), 10);
+}
+
+static void an_answer_after_the_deadline_is_late_once_a_later_probe_was_admitted(void **state)
+{
+    struct breaker_bench *bench = *state;
+    static const struct outcome *const ends[] = {NULL, &breaker_failure};
+
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        breaker_open(bench);
+        breaker_probe(bench);
+        struct ticket slow = bench->ticket;
+        bench->now_ns += 26 * SECOND; /* the probe's time and the pause */
+        assert_int_equal(breaker_admit(bench), ADMIT_PROBE);
+        struct ticket later = bench->ticket;
+        if (ends[i] != NULL)
+            assert_int_equal(breaker_settle(bench, later, *ends[i]), SETTLED_COUNTED);
+        assert_int_equal(breaker_settle(bench, slow, breaker_success), SETTLED_LATE);
+        assert_int_equal(bench->last.count, 0);
+        if (ends[i] == NULL)
+            assert_int_equal(breaker_settle(bench, later, breaker_success), SETTLED_COUNTED);
+    }
+    assert_int_equal(breaker_view(bench).state, CIRCUIT_OPEN);
+}
+
+static void close_by_force(struct breaker_bench *bench)
+{
+    struct transitions transitions;
+
+    circuit_close(bench->circuit, bench->now_ns, &transitions);
+    bench->state = CIRCUIT_CLOSED;
+    bench->transitions += transitions.count;
+}
+
+static void an_answer_after_the_deadline_changes_nothing_of_a_circuit_that_was_closed_and_opened_since(void **state)
+{
+    struct breaker_bench *bench = *state;
+
+    breaker_open(bench);
+    breaker_probe(bench);
+    struct ticket slow = bench->ticket;
+    bench->now_ns += 5 * SECOND;
+    assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
+    close_by_force(bench);
+    assert_int_equal(breaker_settle(bench, slow, breaker_success), SETTLED_LATE);
+
+    breaker_open(bench);
+    breaker_probe(bench);
+    slow = bench->ticket;
+    bench->now_ns += 5 * SECOND;
+    assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
+    close_by_force(bench);
+    breaker_open(bench);
+    assert_int_equal(breaker_settle(bench, slow, breaker_success), SETTLED_LATE);
+    assert_int_equal(breaker_view(bench).state, CIRCUIT_OPEN);
+}
+
+static void a_failure_after_the_deadline_costs_no_further_pause(void **state)
+{
+    struct breaker_bench *bench = *state;
+
+    breaker_open(bench);
+    breaker_probe(bench);
+    struct ticket slow = bench->ticket;
+    bench->now_ns += 9 * SECOND;
+    assert_int_equal(breaker_settle(bench, slow, breaker_failure), SETTLED_LATE);
+    assert_int_equal(breaker_view(bench).retry_in_ns, 16 * SECOND);
+    assert_int_equal(breaker_view(bench).step, 1);
 }
 
 static void a_dead_holder_frees_its_lease_at_once_and_costs_no_step(void **state)
@@ -305,6 +402,10 @@ int main(void)
         breaker_test(an_hour_after_a_lost_probe_the_next_call_is_a_probe_at_once),
         breaker_test(of_several_lost_probes_the_earliest_deadline_decides),
         breaker_test(an_outcome_counts_one_nanosecond_before_the_deadline_and_is_late_at_it),
+        breaker_test(an_answer_after_the_deadline_closes_the_circuit_whether_or_not_anybody_looked),
+        breaker_test(an_answer_after_the_deadline_is_late_once_a_later_probe_was_admitted),
+        breaker_test(an_answer_after_the_deadline_changes_nothing_of_a_circuit_that_was_closed_and_opened_since),
+        breaker_test(a_failure_after_the_deadline_costs_no_further_pause),
         breaker_test(a_dead_holder_frees_its_lease_at_once_and_costs_no_step),
         breaker_test(a_dead_holder_is_freed_also_where_permits_are_left),
         breaker_test(nobody_is_asked_about_the_callers_own_life),

@@ -32,6 +32,7 @@ struct model {
     uint64_t deadline; /* of the pause */
     uint64_t not_before;
     unsigned int era;  /* grows when the circuit leaves open */
+    unsigned int overrun; /* the era whose probes ran out of time, if that opened it last; 0: no */
     struct model_call calls[STEPS]; /* completed while closed, in this era */
     unsigned int call_count;
     struct model_probe probes[CIRCUIT_LEASES];
@@ -85,6 +86,7 @@ static bool is_living(uint32_t holder, void *context)
 
 static void model_note(struct model *model, enum circuit_state to, enum transition_reason reason)
 {
+    model->overrun = reason == REASON_PROBE_TIMEOUT ? model->era : 0;
     model->made.at[model->made.count++] = (struct transition){.from = model->state, .to = to, .reason = reason};
     model->state = to;
 }
@@ -270,13 +272,31 @@ static enum settlement model_settle_call(struct trial *trial, const struct held 
     return SETTLED_COUNTED;
 }
 
-static enum settlement model_settle_probe(struct trial *trial, const struct ticket *ticket, struct outcome outcome)
+/* The peer answers a probe that has run out of time: slow, but alive. */
+static enum settlement model_settle_overrun(struct model *model, const struct held *held, struct outcome outcome)
+{
+    if (model->state != CIRCUIT_OPEN || model->overrun != held->era ||
+        (outcome.verdict != VERDICT_SUCCESS && outcome.verdict != VERDICT_BUSINESS))
+        return SETTLED_LATE;
+    model->counts[COUNT_PROBES_SUCCEEDED]++;
+    model_note(model, CIRCUIT_CLOSED, REASON_PROBE_SUCCEEDED);
+    model->failures = model->step = model->successes = model->call_count = 0;
+    model->era++;
+    return SETTLED_COUNTED;
+}
+
+static enum settlement model_settle_probe(struct trial *trial, const struct held *held, struct outcome outcome)
 {
     struct model *model = &trial->model;
+    const struct ticket *ticket = &held->ticket;
     struct model_probe *probe = model_find(model, ticket->token);
 
-    if (model->state != CIRCUIT_HALF_OPEN || probe == NULL || model_expire(trial))
+    if (model->state != CIRCUIT_HALF_OPEN)
+        return model_settle_overrun(model, held, outcome);
+    if (probe == NULL)
         return SETTLED_LATE;
+    if (model_expire(trial))
+        return model_settle_overrun(model, held, outcome);
     switch (outcome.verdict) {
     case VERDICT_SUCCESS:
     case VERDICT_BUSINESS:
@@ -416,7 +436,7 @@ static void step_settle(struct trial *trial)
 
     enum settlement real = circuit_settle(trial->circuit, &trial->settings, &caller, &held->ticket, outcome, trial->now,
                                           &trial->real);
-    enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, &held->ticket, outcome)
+    enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, held, outcome)
                                                        : model_settle_call(trial, held, &outcome);
     check(trial, real == expected);
     held->used = false;

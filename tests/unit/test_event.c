@@ -157,7 +157,8 @@ static void an_overdue_failure_has_no_errno(void **state)
     event.elapsed_ms = 10049;
     event.overran = OVERRAN_HANGS;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"connect-timeout\",\"errno\":null,"
-                                                "\"elapsed_ms\":10049,\"overdue\":true,\"came\":false,\"late\":false}\n");
+                                                "\"elapsed_ms\":10049,\"overdue\":true,\"came\":false,"
+                                                "\"late\":false}\n");
     assert_string_equal(line(&event), LINE_HEAD("failure    ") "connect-timeout, still hangs after 10s\n");
 }
 
