@@ -125,6 +125,12 @@ static struct outcome response_timeout(const struct observation *seen, const str
     return failure(FAILURE_RESPONSE_TIMEOUT);
 }
 
+static struct outcome refused(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)seen, (void)rules;
+    return failure(FAILURE_REFUSED);
+}
+
 static struct outcome attempt_failed(const struct observation *seen, const struct outcome_rules *rules)
 {
     (void)rules;
@@ -201,7 +207,7 @@ static struct outcome request_abandoned(const struct observation *seen, const st
 /* --- the table --- */
 
 #define PHASES (PHASE_ANSWERED + 1)
-#define SEEN_KINDS (SEEN_OVERDUE + 1)
+#define SEEN_KINDS (SEEN_REFUSED + 1)
 
 /* No rule: nothing is decided. Once the answer has come the call is over, and what follows says nothing about it. */
 static rule_fn *const table[PHASES][SEEN_KINDS] = {
@@ -214,6 +220,7 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
             [SEEN_WAIT_ENDED] = connect_timeout,
             [SEEN_GAVE_UP] = attempt_abandoned,
             [SEEN_OVERDUE] = connect_timeout,
+            [SEEN_REFUSED] = refused,
         },
     [PHASE_CONNECTED] =
         {

@@ -27,6 +27,7 @@ enum seen {
     SEEN_WAIT_ENDED, /* the socket's own SO_SNDTIMEO (connecting) or SO_RCVTIMEO ran out on a blocking call */
     SEEN_GAVE_UP,    /* the program closed, shut down or exited while it waited */
     SEEN_OVERDUE,    /* the call still hangs after connect_timeout or response_timeout */
+    SEEN_REFUSED,    /* nobody takes the connection, whatever the errno: a listener's full queue, a self-connect */
 };
 
 /* Values are stored in shared memory: append only. */

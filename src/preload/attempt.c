@@ -30,6 +30,9 @@
 #define AT_ONCE_NS NS_PER_MS
 #define AT_ONCE_WITHOUT_A_PORT_NS (100 * NS_PER_MS) /* at the most: not every kernel may let a port stand */
 
+/* Ports below are given to nobody who has not asked for them, as ip_local_port_range is usually set and ought to be. */
+#define LOWEST_EPHEMERAL 1024
+
 /* Where an attempt goes: the target that takes it and its circuit. */
 struct destination {
     const struct policy *policy;
@@ -96,6 +99,8 @@ static bool track(int fd, const struct destination *destination, struct station 
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     if (destination->endpoint.family == ENDPOINT_UNIX)
         connection_mark(connection, CONNECTION_UNIX);
+    else if (destination->endpoint.port >= LOWEST_EPHEMERAL)
+        connection_mark(connection, CONNECTION_MAY_LOOP);
     ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     bool entered = descriptor_set(fd, ticket->entry, &former);
@@ -331,8 +336,9 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     case EAGAIN:
         /* Of a UNIX socket: a blocking one's SO_SNDTIMEO ran out; without blocking, the listener's queue is full. */
-        if (connection_has(connection, CONNECTION_UNIX) && socket_blocks(ticket->fd)) {
-            life_settle(connection, SEEN_WAIT_ENDED, 0, false);
+        if (connection_has(connection, CONNECTION_UNIX)) {
+            bool blocks = socket_blocks(ticket->fd);
+            life_settle(connection, blocks ? SEEN_WAIT_ENDED : SEEN_REFUSED, error, false);
             return;
         }
         break;

@@ -127,11 +127,30 @@ static uint64_t connected_at(const struct connection *connection, bool found)
     return state.data_in && came_ns >= due_ns ? due_ns - 1 : came_ns;
 }
 
+/*
+ * Nobody listens at a port of the ephemeral range, and the kernel has given the socket that very port: both SYNs meet,
+ * and the program is connected to itself (RFC 9293, 3.5: simultaneous open). One system call.
+ */
+static bool is_own_peer(const struct connection *connection)
+{
+    struct sockaddr_storage own;
+    socklen_t length = sizeof own;
+    struct endpoint endpoint;
+    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+    return connection_has(connection, CONNECTION_MAY_LOOP) && getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
+           endpoint_from_sockaddr(&endpoint, (struct sockaddr *)&own, length) &&
+           endpoint_hash(&endpoint) == connection->address_key;
+}
+
 static void note_connected(struct connection *connection, bool found)
 {
     if (connection_has(connection, CONNECTION_CONNECTED) || life_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
+    if (is_own_peer(connection)) {
+        life_settle(connection, SEEN_REFUSED, 0, false);
+        return;
+    }
     siblings_connected(connection->place.circuit, connection->address_key);
     if (connection_target(connection)->rules.connect_is_success) {
         life_settle(connection, SEEN_CONNECTED, 0, false);
@@ -228,7 +247,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         seen = SEEN_END; /* of the program's own making, in whatever way the peer takes it */
     struct observation observation = {
         .seen = seen,
-        .error = error,
+        .error = seen == SEEN_ERROR || seen == SEEN_REFUSED ? error : 0,
         .at_once = at_once,
         .http_status = head ? head->status : 0,
         .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
@@ -246,7 +265,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
             siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);
     bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
     connection_set_end(connection, answered ? END_ANSWERED : END_FAILED);
-    if (seen == SEEN_ERROR || seen == SEEN_END)
+    if (seen == SEEN_ERROR || seen == SEEN_END || seen == SEEN_REFUSED)
         connection_mark(connection, CONNECTION_OVER);
     if (seen == SEEN_BYTES)
         note_polite(connection);

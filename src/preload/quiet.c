@@ -15,7 +15,7 @@
 #define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
 #define OF_NO_MATTER                                                                                                   \
     ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN | (uint32_t)CONNECTION_ASKED |                         \
-     (uint32_t)CONNECTION_SHARED)
+     (uint32_t)CONNECTION_SHARED | (uint32_t)CONNECTION_MAY_LOOP)
 
 static inline bool is_plain(const struct connection *connection, enum call_end end)
 {

@@ -175,7 +175,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
         struct ending ending = {.outcome = outcome,
                                 .at_ns = now_ns,
                                 .elapsed_ns = observation->waited_ns,
-                                .error = observation->seen == SEEN_ERROR ? observation->error : 0,
+                                .error = observation->error,
                                 .http_status = observation->seen == SEEN_BYTES ? observation->http_status : 0};
         date_back(&ending, observation, &view, came_ns);
         settle_call(guard, target, shard, &view, &ending, now_ns);

@@ -72,6 +72,7 @@ static const struct row {
     {PHASE_CONNECTING, SEEN_GAVE_UP, NULL, 0, SIBLING_WON, LONG, FAILS(CONNECT_TIMEOUT)},
     {PHASE_CONNECTING, SEEN_GAVE_UP, NULL, 0, SIBLING_WON, SHORT, SPARED(CANCELLED)},
     {PHASE_CONNECTING, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(CONNECT_TIMEOUT)},
+    {PHASE_CONNECTING, SEEN_REFUSED, NULL, 0, 0, ANY, FAILS(REFUSED)},
 
     {PHASE_CONNECTED, SEEN_CONNECTED, NULL, 0, CONNECT_IS_SUCCESS, ANY, NOTHING},
     {PHASE_CONNECTED, SEEN_CONNECTED, NULL, CONNECT_IS_SUCCESS, 0, ANY, SUCCESS},
@@ -91,6 +92,7 @@ static const struct row {
     {PHASE_CONNECTED, SEEN_GAVE_UP, NULL, 0, OWN_END | CONNECT_IS_SUCCESS, LONG, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_CONNECTED, SEEN_GAVE_UP, NULL, 0, OWN_END | CONNECT_IS_SUCCESS, SHORT, SPARED(CANCELLED)},
     {PHASE_CONNECTED, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(RESPONSE_TIMEOUT)},
+    {PHASE_CONNECTED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
 
     {PHASE_REQUESTED, SEEN_CONNECTED, NULL, 0, CONNECT_IS_SUCCESS, ANY, NOTHING},
     {PHASE_REQUESTED, SEEN_CONNECTED, NULL, CONNECT_IS_SUCCESS, 0, ANY, SUCCESS},
@@ -109,6 +111,7 @@ static const struct row {
     {PHASE_REQUESTED, SEEN_GAVE_UP, NULL, 0, CONNECT_IS_SUCCESS, LONG, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_REQUESTED, SEEN_GAVE_UP, NULL, 0, CONNECT_IS_SUCCESS, SHORT, SPARED(CANCELLED)},
     {PHASE_REQUESTED, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(RESPONSE_TIMEOUT)},
+    {PHASE_REQUESTED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
 
     {PHASE_ANSWERED, SEEN_CONNECTED, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_BYTES, NULL, 0, 0, ANY, NOTHING},
@@ -117,6 +120,7 @@ static const struct row {
     {PHASE_ANSWERED, SEEN_WAIT_ENDED, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_GAVE_UP, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_OVERDUE, NULL, 0, 0, ANY, NOTHING},
+    {PHASE_ANSWERED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
 };
 
 static bool lists(const int *errors, int error)
@@ -178,7 +182,7 @@ static void for_every_observation(void (*check)(const struct observation *seen, 
     } waits[] = {{0, SHORT}, {ABANDON_NS - 1, SHORT}, {ABANDON_NS, LONG}, {UINT64_MAX, LONG}};
 
     for (int phase = PHASE_CONNECTING; phase <= PHASE_ANSWERED; phase++) {
-        for (int what = SEEN_CONNECTED; what <= SEEN_OVERDUE; what++) {
+        for (int what = SEEN_CONNECTED; what <= SEEN_REFUSED; what++) {
             for (int error = 0; error <= (what == SEEN_ERROR ? ERRNO_MAX : 0); error++) {
                 for (unsigned int flags = 0; flags < FLAGS; flags++) {
                     struct observation seen = observation_with((enum phase)phase, (enum seen)what, error, flags);
@@ -332,7 +336,7 @@ static void what_is_out_of_range_decides_nothing(void **state)
     (void)state;
     for (int phase = -2; phase < 10; phase++) {
         for (int what = -2; what < 12; what++) {
-            if (phase >= PHASE_CONNECTING && phase <= PHASE_ANSWERED && what >= SEEN_CONNECTED && what <= SEEN_OVERDUE)
+            if (phase >= PHASE_CONNECTING && phase <= PHASE_ANSWERED && what >= SEEN_CONNECTED && what <= SEEN_REFUSED)
                 continue;
             struct observation seen = observation_with((enum phase)phase, (enum seen)what, ECONNREFUSED, 0);
             assert_outcome(outcome_judge(&seen, &rules), (struct outcome)NOTHING);
