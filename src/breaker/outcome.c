@@ -167,6 +167,8 @@ static struct outcome connection_failed(const struct observation *seen, const st
     case MEANS_UNREACHABLE:
         return failure(FAILURE_UNREACHABLE);
     case MEANS_RESET: /* of an idle connection that had answered: a pooled one gone stale, or a rolling deployment */
+        if (seen->gave_up)
+            return failure(FAILURE_RESPONSE_TIMEOUT);
         return seen->answered_before ? neutral(NEUTRAL_STALE) : failure(FAILURE_RESET);
     case MEANS_LOCAL:
         break;
@@ -176,13 +178,16 @@ static struct outcome connection_failed(const struct observation *seen, const st
 
 /*
  * `own_end` is the program's doing: it ended its side without having asked anything, or shut its receiving side, which
- * makes the kernel report an end of stream by itself.
+ * makes the kernel report an end of stream by itself. A program that had waited in vain has ended the call: what the
+ * peer says to that (a service stops when its client has) is no end of the peer's.
  */
 static struct outcome ended(const struct observation *seen, const struct outcome_rules *rules)
 {
     (void)rules;
     if (seen->own_end)
         return neutral(NEUTRAL_CANCELLED);
+    if (seen->gave_up)
+        return failure(FAILURE_RESPONSE_TIMEOUT);
     return seen->answered_before ? neutral(NEUTRAL_STALE) : failure(FAILURE_EARLY_CLOSE);
 }
 

@@ -80,6 +80,7 @@ struct observation {
     int error;              /* errno of SEEN_ERROR */
     bool at_once;           /* SEEN_ERROR: connect itself returned it without having waited for the network */
     bool answered_before;   /* an earlier call on this connection got an answer to what it asked */
+    bool gave_up;           /* the program had waited long before it shut its own side down, or said goodbye */
     bool own_end;           /* the program had shut its own side down before it sent anything, or its receiving side */
     bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
     bool other_answered;    /* another address of the destination answered since this one last failed */

@@ -22,6 +22,7 @@ void connection_shutting(int fd, int how)
     if (!connection || how < SHUT_RD || how > SHUT_RDWR || lineage_is_borrowed())
         return;
     if (how == SHUT_WR) {
+        life_ending_own_side(connection);
         connection_mark(connection, CONNECTION_SHUT_WRITE);
         atomic_store_explicit(&connection->shut_write_ns, clock_real_ns(), memory_order_relaxed);
         /* While the attempt is pending there is nothing to half-close: the program gives up. */

@@ -150,6 +150,8 @@ static int begin_call(struct connection *connection, int fd)
     }
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
+    if (connection_has(connection, CONNECTION_GAVE_UP))
+        connection_unmark(connection, CONNECTION_GAVE_UP);
     connection->http = (struct http_reader){0};
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -207,6 +209,8 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         connection_mark(connection, CONNECTION_TLS);
         connection_mark(connection, CONNECTION_TLS_SEEN);
     }
+    if (connection_has(connection, CONNECTION_TLS) && tls_is_alert(first->iov_base, count))
+        life_ending_own_side(connection);
     if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, count))
         connection_mark(connection, CONNECTION_REJECTED);
 }

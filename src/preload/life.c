@@ -231,6 +231,14 @@ static uint64_t waited_ns(const struct connection *connection, uint64_t now)
     return now > since ? now - since : 0;
 }
 
+void life_ending_own_side(struct connection *connection)
+{
+    uint64_t wait_ns = waited_ns(connection, clock_real_ns());
+    if (life_phase(connection) == PHASE_REQUESTED && wait_ns >= LAST_WORDS_NS &&
+        wait_ns >= connection_target(connection)->rules.abandon_after_ns)
+        connection_mark(connection, CONNECTION_GAVE_UP);
+}
+
 /* Seconds from now, as the answer says; a date that is past, or absurd, says nothing. */
 static uint64_t retry_after_ns(const struct http_head *head)
 {
@@ -253,6 +261,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
         .answered_before =
             connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_GREETED),
+        .gave_up = connection_has(connection, CONNECTION_GAVE_UP),
         .own_end = rejected || (seen == SEEN_GAVE_UP && is_spare(connection)) ||
                    connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),

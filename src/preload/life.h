@@ -63,6 +63,9 @@ void life_request_sent(struct connection *connection);
 /* The send that began a call took no byte: the connection is as it was before. */
 void life_request_withdrawn(struct connection *connection);
 
+/* The program is about to end its own side, by a half-close or a TLS goodbye: has it waited in vain? */
+void life_ending_own_side(struct connection *connection);
+
 /* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 

@@ -507,6 +507,36 @@ static void half_close_after_the_request_waits_for_the_answer(void **state)
     server_stop(&server);
 }
 
+/* The program's time-out, said politely: the service that was silent hears that its client is gone, and ends too. */
+static void half_close_after_a_long_silence_that_the_peer_answers_in_kind_is_a_response_timeout(void **state)
+{
+    struct server server;
+    char byte;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    for (int request_number = 0; request_number < 2; request_number++) {
+        int fd = caller_connect(&server, flags_of(state));
+        int peer = server_accept(&server);
+        for (int answered = 0; answered < request_number; answered++) {
+            request(fd);
+            assert_int_equal(bare.send(peer, "+", 1, 0), 1);
+            poll_for(fd, POLLIN);
+            assert_int_equal(recv(fd, &byte, 1, 0), 1);
+            expect(&server, "1 succeeded");
+        }
+        request(fd);
+        wait_long();
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        while (bare.recv(peer, (char[8]){0}, 8, 0) > 0)
+            ;
+        bare.close(peer);
+        poll_for(fd, POLLIN);
+        assert_int_equal(recv(fd, &byte, 1, 0), 0);
+        expect(&server, "1 failed:response-timeout");
+        close(fd);
+    }
+    server_stop(&server);
+}
+
 static void own_shutdown_is_no_failure_of_the_peer(void **state)
 {
     struct server server;
@@ -616,6 +646,7 @@ int main(int argc, char **argv)
         both(request_without_an_answer_given_up_late_is_a_response_timeout),
         cmocka_unit_test(rcvtimeo_that_runs_out_is_a_response_timeout),
         both(half_close_after_the_request_waits_for_the_answer),
+        both(half_close_after_a_long_silence_that_the_peer_answers_in_kind_is_a_response_timeout),
         both(own_shutdown_is_no_failure_of_the_peer),
         both(failed_attempt_frees_the_socket_for_another),
         cmocka_unit_test(connect_after_a_consumed_error_charges_nobody),
