@@ -79,7 +79,7 @@ typedef struct outcome rule_fn(const struct observation *seen, const struct outc
 static struct outcome connected(const struct observation *seen, const struct outcome_rules *rules)
 {
     (void)seen;
-    return rules->connect_is_success ? success : undecided;
+    return connect_is_success(rules) ? success : undecided;
 }
 
 static bool is_listed(unsigned int status, const struct outcome_rules *rules)
@@ -183,18 +183,20 @@ static struct outcome connection_failed(const struct observation *seen, const st
  */
 static struct outcome ended(const struct observation *seen, const struct outcome_rules *rules)
 {
-    (void)rules;
     if (seen->own_end)
         return neutral(NEUTRAL_CANCELLED);
     if (seen->gave_up)
         return failure(FAILURE_RESPONSE_TIMEOUT);
-    return seen->answered_before ? neutral(NEUTRAL_STALE) : failure(FAILURE_EARLY_CLOSE);
+    if (seen->answered_before) /* that a kept connection has ended says nothing of what was sent on it last */
+        return neutral(NEUTRAL_STALE);
+    bool is_answer = seen->end_answers || rules->success == PROOF_CLOSE;
+    return is_answer && seen->phase == PHASE_REQUESTED ? success : failure(FAILURE_EARLY_CLOSE);
 }
 
 /* Nothing was asked: perhaps it waited for a server that speaks first. */
 static struct outcome greeting_abandoned(const struct observation *seen, const struct outcome_rules *rules)
 {
-    if (rules->connect_is_success)
+    if (connect_is_success(rules))
         return success;
     if (seen->own_end || !waited_long(seen, rules))
         return neutral(NEUTRAL_CANCELLED);
@@ -204,7 +206,7 @@ static struct outcome greeting_abandoned(const struct observation *seen, const s
 /* `success = connect` is for protocols without answers: a program that sent and then closed has missed nothing. */
 static struct outcome request_abandoned(const struct observation *seen, const struct outcome_rules *rules)
 {
-    if (rules->connect_is_success)
+    if (connect_is_success(rules))
         return success;
     return waited_long(seen, rules) ? failure(FAILURE_RESPONSE_TIMEOUT) : neutral(NEUTRAL_CANCELLED);
 }

@@ -80,6 +80,7 @@ struct observation {
     int error;              /* errno of SEEN_ERROR */
     bool at_once;           /* SEEN_ERROR: connect itself returned it without having waited for the network */
     bool answered_before;   /* an earlier call on this connection got an answer to what it asked */
+    bool end_answers;       /* what was asked has no other answer than the end of the stream */
     bool gave_up;           /* the program had waited long before it shut its own side down, or said goodbye */
     bool own_end;           /* the program had shut its own side down before it sent anything, or its receiving side */
     bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
@@ -100,13 +101,25 @@ struct status_range {
 #define HTTP_STATUS_MIN 100u
 #define HTTP_STATUS_MAX 999u
 
+/* What proves that a destination works, beside an answer. Stored with a policy: append only. */
+enum proof {
+    PROOF_ANSWER,
+    PROOF_CONNECT, /* a connection */
+    PROOF_CLOSE,   /* the peer's end of the stream, once something was sent */
+};
+
 struct outcome_rules {
     uint64_t abandon_after_ns;
     uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
-    bool connect_is_success;   /* success = connect */
+    uint32_t success;          /* enum proof */
     uint32_t http_failure_count;
     struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures, ascending */
 };
+
+static inline bool connect_is_success(const struct outcome_rules *rules)
+{
+    return rules->success == PROOF_CONNECT;
+}
 
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
 struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules);

@@ -170,7 +170,7 @@ static void check_failures(const struct target_draft *draft, bool is_defaults, s
 {
     const struct target *target = &draft->target;
     const uint32_t of_answers = 1u << FAILURE_RESPONSE_TIMEOUT | 1u << FAILURE_EARLY_CLOSE;
-    if (target->rules.connect_is_success && (target->rules.failure_mask & ~of_answers) == 0)
+    if (connect_is_success(&target->rules) && (target->rules.failure_mask & ~of_answers) == 0)
         report_pair(draft, is_defaults, false, KEY_FAILURES, KEY_SUCCESS, "with",
                     "no call can fail, for no answer is awaited", problems);
 }
@@ -184,7 +184,7 @@ static bool answers_are_not_read(const struct target *target)
 
 static bool no_answer_is_awaited(const struct target *target)
 {
-    return target->rules.connect_is_success;
+    return connect_is_success(&target->rules);
 }
 
 static bool no_response_time_counts(const struct target *target)

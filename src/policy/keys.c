@@ -35,7 +35,8 @@ static const struct choice existing[] = {{"refuse", false}, {"allow", true}, {NU
 static const struct choice reading[] = {{"auto", true}, {"off", false}, {NULL, 0}};
 static const struct choice recorded[] = {{"failures", false}, {"all", true}, {NULL, 0}};
 static const struct choice yes_or_no[] = {{"yes", true}, {"no", false}, {NULL, 0}};
-static const struct choice successes[] = {{"answer", false}, {"connect", true}, {NULL, 0}};
+static const struct choice successes[] = {
+    {"answer", PROOF_ANSWER}, {"connect", PROOF_CONNECT}, {"close", PROOF_CLOSE}, {NULL, 0}};
 /*
  * What connect(2) may answer without surprising a program; EACCES and EPERM are what a firewall's refusal looks
  * like.
@@ -94,7 +95,7 @@ const struct key key_table[KEYS] = {
     [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", CHOICE(yes_or_no), .built_in = "no", IN(enforce_timeouts)},
     [KEY_ABANDON_AFTER] = {"abandon_after", DURATION(ABANDON_AFTER_MIN), .built_in = "300ms",
                            IN(rules.abandon_after_ns)},
-    [KEY_SUCCESS] = {"success", CHOICE(successes), .built_in = "answer", IN(rules.connect_is_success)},
+    [KEY_SUCCESS] = {"success", CHOICE(successes), .built_in = "answer", IN(rules.success)},
     [KEY_FAILURES] = {"failures", FAILURE_MASK(KINDS), IN(rules.failure_mask),
                       .built_in = "connect-timeout response-timeout refused reset unreachable early-close"},
     [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},

@@ -192,6 +192,19 @@ static bool begins_http2(const void *bytes, size_t count)
     return count >= sizeof preface - 1 && !memcmp(bytes, preface, sizeof preface - 1);
 }
 
+/*
+ * PostgreSQL's CancelRequest (protocol 3, 55.7): its length, this code, a process's number and a key. It is all that is
+ * ever said on its connection, which the server then closes without a word: the one request of a widespread protocol
+ * whose answer is the end of the stream on a connection that elsewhere is answered. For others: success = close.
+ */
+static bool is_cancel_request(const void *bytes, size_t count)
+{
+    const unsigned char *byte = bytes;
+    static const unsigned char code[] = {0x04, 0xd2, 0x16, 0x2e};
+    return count >= 16 && count <= UINT16_MAX && byte[0] == 0 && byte[1] == 0 &&
+           (size_t)(byte[2] << 8 | byte[3]) == count && !memcmp(byte + 4, code, sizeof code);
+}
+
 /* What the bytes on the wire say of the protocol. */
 static void look_at_sent(struct connection *connection, const struct iovec *first, size_t sent, enum tls_doing doing)
 {
@@ -202,6 +215,8 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         first->iov_len < sent ? first->iov_len : sent; /* what the kernel has not taken may not be readable */
     if (begins && begins_http2(first->iov_base, count))
         connection_mark(connection, CONNECTION_STREAM);
+    if (begins && is_cancel_request(first->iov_base, count))
+        connection_mark(connection, CONNECTION_CLOSES);
     if (begins && tls_is_record(first->iov_base, count, true))
         connection_mark(connection, CONNECTION_TLS);
     /* From within a TLS library, perhaps after STARTTLS. */

@@ -51,7 +51,7 @@ void life_follow(struct connection *connection, const struct policy *policy, con
 {
     if (target->enforce_timeouts || target->fault_count)
         atomic_store_explicit(&guest.tends_waits, true, memory_order_relaxed);
-    if (target->rules.connect_is_success)
+    if (connect_is_success(&target->rules))
         connection_mark(connection, CONNECTION_ONE_WAY);
     else
         connection_unmark(connection, CONNECTION_ONE_WAY);
@@ -152,7 +152,7 @@ static void note_connected(struct connection *connection, bool found)
         return;
     }
     siblings_connected(connection->place.circuit, connection->address_key);
-    if (connection_target(connection)->rules.connect_is_success) {
+    if (connect_is_success(&connection_target(connection)->rules)) {
         life_settle(connection, SEEN_CONNECTED, 0, false);
         return;
     }
@@ -261,6 +261,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
         .answered_before =
             connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_GREETED),
+        .end_answers = connection_has(connection, CONNECTION_CLOSES),
         .gave_up = connection_has(connection, CONNECTION_GAVE_UP),
         .own_end = rejected || (seen == SEEN_GAVE_UP && is_spare(connection)) ||
                    connection_has(connection, CONNECTION_SHUT_READ) ||

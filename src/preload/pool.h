@@ -45,6 +45,7 @@ enum connection_flag {
     CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
     CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
     CONNECTION_SHARED = 1u << 24,   /* as PASSED, and it stays so: its error may be another process's to read */
+    CONNECTION_CLOSES = 1u << 27,   /* the end of the stream is the answer to what was asked */
     CONNECTION_GAVE_UP = 1u << 26,  /* the program had waited long for the answer when it ended its side */
     CONNECTION_MAY_LOOP = 1u << 25, /* over IP, to a port that the kernel may have given to the socket itself */
 };

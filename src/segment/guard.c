@@ -24,7 +24,7 @@ static bool read_own(const struct guard *guard, uint32_t call, struct call_view 
 
 static uint64_t due_in_phase(const struct target *target, enum phase phase, uint64_t now_ns)
 {
-    if (phase == PHASE_CONNECTED && target->rules.connect_is_success)
+    if (phase == PHASE_CONNECTED && connect_is_success(&target->rules))
         return DUE_NEVER;
     return calls_due_after(now_ns,
                            phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);

@@ -29,8 +29,13 @@ enum {
     SIBLING_WON = 8,
     CONNECT_IS_SUCCESS = 16,
     GAVE_UP = 32, /* before it ended its side */
-    FLAGS = 64,
+    END_ANSWERS = 64,
+    CLOSE_IS_SUCCESS = 128,
+    FLAGS = 256,
 };
+
+/* What keeps the end of a stream from being an answer, or what makes it one that is listed above. */
+#define NO_ANSWER (OWN_END | ANSWERED_BEFORE | GAVE_UP | END_ANSWERS)
 
 enum wait { ANY, SHORT, LONG };
 
@@ -104,7 +109,10 @@ static const struct row {
     {PHASE_REQUESTED, SEEN_END, NULL, OWN_END, 0, ANY, SPARED(CANCELLED)},
     {PHASE_REQUESTED, SEEN_END, NULL, GAVE_UP, OWN_END, ANY, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_REQUESTED, SEEN_END, NULL, ANSWERED_BEFORE, OWN_END | GAVE_UP, ANY, SPARED(STALE)},
-    {PHASE_REQUESTED, SEEN_END, NULL, 0, OWN_END | ANSWERED_BEFORE | GAVE_UP, ANY, FAILS(EARLY_CLOSE)},
+    {PHASE_REQUESTED, SEEN_END, NULL, END_ANSWERS, OWN_END | ANSWERED_BEFORE | GAVE_UP, ANY, SUCCESS},
+    {PHASE_REQUESTED, SEEN_END, NULL, CLOSE_IS_SUCCESS, CONNECT_IS_SUCCESS | NO_ANSWER, ANY, SUCCESS},
+    {PHASE_REQUESTED, SEEN_END, NULL, CLOSE_IS_SUCCESS | CONNECT_IS_SUCCESS, NO_ANSWER, ANY, FAILS(EARLY_CLOSE)},
+    {PHASE_REQUESTED, SEEN_END, NULL, 0, NO_ANSWER | CLOSE_IS_SUCCESS, ANY, FAILS(EARLY_CLOSE)},
     {PHASE_REQUESTED, SEEN_ERROR, timed_out, 0, 0, ANY, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_REQUESTED, SEEN_ERROR, refused, 0, 0, ANY, FAILS(REFUSED)},
     {PHASE_REQUESTED, SEEN_ERROR, unreachable, 0, 0, ANY, FAILS(UNREACHABLE)},
@@ -156,6 +164,7 @@ static struct observation observation_with(enum phase phase, enum seen what, int
                                 .answered_before = (flags & ANSWERED_BEFORE) != 0,
                                 .own_end = (flags & OWN_END) != 0,
                                 .gave_up = (flags & GAVE_UP) != 0,
+                                .end_answers = (flags & END_ANSWERS) != 0,
                                 .sibling_won = (flags & SIBLING_WON) != 0};
 }
 
@@ -163,7 +172,9 @@ static struct outcome_rules rules_with(unsigned int flags)
 {
     return (struct outcome_rules){.abandon_after_ns = ABANDON_NS,
                                   .failure_mask = ALL_KINDS,
-                                  .connect_is_success = (flags & CONNECT_IS_SUCCESS) != 0};
+                                  .success = flags & CONNECT_IS_SUCCESS ? PROOF_CONNECT
+                                             : flags & CLOSE_IS_SUCCESS ? PROOF_CLOSE
+                                                                        : PROOF_ANSWER};
 }
 
 static struct outcome excused(enum failure_kind kind, enum neutral_reason reason)
