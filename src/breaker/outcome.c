@@ -189,7 +189,7 @@ static struct outcome ended(const struct observation *seen, const struct outcome
         return failure(FAILURE_RESPONSE_TIMEOUT);
     if (seen->answered_before) /* that a kept connection has ended says nothing of what was sent on it last */
         return neutral(NEUTRAL_STALE);
-    bool is_answer = seen->end_answers || rules->success == PROOF_CLOSE;
+    bool is_answer = seen->end_answers || rules->success == SUCCESS_CLOSE;
     return is_answer && seen->phase == PHASE_REQUESTED ? success : failure(FAILURE_EARLY_CLOSE);
 }
 

@@ -102,23 +102,23 @@ struct status_range {
 #define HTTP_STATUS_MAX 999u
 
 /* What proves that a destination works, beside an answer. Stored with a policy: append only. */
-enum proof {
-    PROOF_ANSWER,
-    PROOF_CONNECT, /* a connection */
-    PROOF_CLOSE,   /* the peer's end of the stream, once something was sent */
+enum success_rule {
+    SUCCESS_ANSWER,
+    SUCCESS_CONNECT, /* a connection */
+    SUCCESS_CLOSE,   /* the peer's end of the stream, once something was sent */
 };
 
 struct outcome_rules {
     uint64_t abandon_after_ns;
     uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
-    uint32_t success;          /* enum proof */
+    uint32_t success;          /* enum success_rule */
     uint32_t http_failure_count;
     struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures, ascending */
 };
 
 static inline bool connect_is_success(const struct outcome_rules *rules)
 {
-    return rules->success == PROOF_CONNECT;
+    return rules->success == SUCCESS_CONNECT;
 }
 
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */

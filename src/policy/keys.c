@@ -36,7 +36,7 @@ static const struct choice reading[] = {{"auto", true}, {"off", false}, {NULL, 0
 static const struct choice recorded[] = {{"failures", false}, {"all", true}, {NULL, 0}};
 static const struct choice yes_or_no[] = {{"yes", true}, {"no", false}, {NULL, 0}};
 static const struct choice successes[] = {
-    {"answer", PROOF_ANSWER}, {"connect", PROOF_CONNECT}, {"close", PROOF_CLOSE}, {NULL, 0}};
+    {"answer", SUCCESS_ANSWER}, {"connect", SUCCESS_CONNECT}, {"close", SUCCESS_CLOSE}, {NULL, 0}};
 /*
  * What connect(2) may answer without surprising a program; EACCES and EPERM are what a firewall's refusal looks
  * like.

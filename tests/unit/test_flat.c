@@ -410,7 +410,7 @@ static void no_value_can_be_out_of_its_range(void **state)
     SPOIL_BYTES(&target_in(piece, 1)->mode, 0x77, sizeof(enum target_mode));
     SPOIL_BYTES(&target_in(piece, 1)->scope, 0xff, sizeof(enum target_scope));
     SPOIL_BYTES(&target_in(piece, 1)->http_read, 2, 1);
-    SPOIL(rules.success, PROOF_CLOSE + 1);
+    SPOIL(rules.success, SUCCESS_CLOSE + 1);
     SPOIL_BYTES(target_in(piece, 1)->name, 'x', TARGET_NAME_MAX);
     SPOIL_BYTES(target_in(piece, 1)->fallback.host, 'x', FALLBACK_HOST_MAX);
     SPOIL_BYTES(&target_in(piece, 1)->fallback.at[1].family, 5, sizeof(enum endpoint_family));

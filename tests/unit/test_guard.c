@@ -168,7 +168,7 @@ static void success_may_be_a_connection(void **state)
 {
     struct guard_bench *bench = *state;
 
-    bench->target.rules.success = PROOF_CONNECT;
+    bench->target.rules.success = SUCCESS_CONNECT;
     bench_fail(bench);
     uint32_t call = bench_call(bench);
     assert_int_equal(bench_settle(bench, call, SEEN_CONNECTED, 0, 0).verdict, VERDICT_SUCCESS);

@@ -77,7 +77,7 @@ static void a_slow_connection_is_no_slow_answer(void **state)
     struct guard_bench *bench = *state;
 
     use_rates(bench);
-    bench->target.rules.success = PROOF_CONNECT;
+    bench->target.rules.success = SUCCESS_CONNECT;
     uint32_t call = bench_call(bench);
     struct outcome outcome = bench_settle(bench, call, SEEN_CONNECTED, 0, 10 * SLOW_NS);
     assert_true(outcome.verdict == VERDICT_SUCCESS && !outcome.slow);

@@ -172,9 +172,9 @@ static struct outcome_rules rules_with(unsigned int flags)
 {
     return (struct outcome_rules){.abandon_after_ns = ABANDON_NS,
                                   .failure_mask = ALL_KINDS,
-                                  .success = flags & CONNECT_IS_SUCCESS ? PROOF_CONNECT
-                                             : flags & CLOSE_IS_SUCCESS ? PROOF_CLOSE
-                                                                        : PROOF_ANSWER};
+                                  .success = flags & CONNECT_IS_SUCCESS ? SUCCESS_CONNECT
+                                             : flags & CLOSE_IS_SUCCESS ? SUCCESS_CLOSE
+                                                                        : SUCCESS_ANSWER};
 }
 
 static struct outcome excused(enum failure_kind kind, enum neutral_reason reason)

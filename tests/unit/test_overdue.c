@@ -175,7 +175,7 @@ static void where_a_connection_is_enough_no_connection_is_overdue(void **state)
 {
     struct guard_bench *bench = *state;
 
-    bench->target.rules.success = PROOF_CONNECT;
+    bench->target.rules.success = SUCCESS_CONNECT;
     bench->target.response_timeout_ns = 5 * NS_PER_S;
     uint32_t call = bench_call(bench);
     bench_connected(bench, call);
@@ -259,7 +259,7 @@ static void where_a_connection_is_enough_a_late_one_is_a_connect_timeout(void **
 {
     struct guard_bench *bench = *state;
 
-    bench->target.rules.success = PROOF_CONNECT;
+    bench->target.rules.success = SUCCESS_CONNECT;
     uint32_t call = bench_call(bench);
     bench->now_ns += TIMEOUT_NS;
     assert_int_equal(bench_settle(bench, call, SEEN_CONNECTED, 0, 0).kind, FAILURE_CONNECT_TIMEOUT);

@@ -101,7 +101,7 @@ static void defaults_are_stored_where_the_breaker_looks(void **state)
     assert_int_equal(target->breaker.reset_timeout_max_ns, 60 * S);
     assert_int_equal(target->breaker.probe_timeout_ns, 10 * S);
     assert_int_equal(target->rules.abandon_after_ns, 300 * MS);
-    assert_int_equal(target->rules.success, PROOF_ANSWER);
+    assert_int_equal(target->rules.success, SUCCESS_ANSWER);
     for (unsigned int kind = 1; kind <= FAILURE_EARLY_CLOSE; kind++)
         assert_true(target->rules.failure_mask >> kind & 1);
     assert_int_equal(target->rules.failure_mask & 1, 0);
@@ -139,7 +139,7 @@ static void set_keys_are_stored_where_the_breaker_looks(void **state)
     assert_int_equal(target->breaker.reset_timeout_max_ns, 3600 * S);
     assert_int_equal(target->breaker.probe_timeout_ns, 4 * S);
     assert_int_equal(target->rules.abandon_after_ns, 50 * MS);
-    assert_int_equal(target->rules.success, PROOF_CONNECT);
+    assert_int_equal(target->rules.success, SUCCESS_CONNECT);
     assert_int_equal(target->rules.failure_mask, 1u << FAILURE_RESET | 1u << FAILURE_REFUSED);
     assert_false(target->http_read || target->retry_after);
     assert_true(target->existing_allowed && target->enforce_timeouts);
