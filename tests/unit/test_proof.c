@@ -45,7 +45,7 @@ static void join(void *context)
     shared->holder = holder;
 }
 
-static enum success_rule ask(const struct shared *shared)
+static enum proof ask(const struct shared *shared)
 {
     return proof_ask(shared->segment, shared->holder);
 }
