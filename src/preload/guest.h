@@ -18,7 +18,7 @@
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_first, descriptor_near, far_root: what each number is; highest_chunk
  *   pool.c         pool_first, pool_chunks, high, free_list: the records of connections
- *   sharers.c      chunks, high, free_list: groups of numbers of one socket
+ *   sharers.c      at_hand, chunks, high, free_list: groups of numbers of one socket
  *   lineage.c      lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
  *                  taken_over, taken_over_places: what children do with its connections
  *   life.c         polite: circuits on which the program speaks first

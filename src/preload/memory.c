@@ -48,7 +48,10 @@ static bool data_has_heap;
 /* Whether the word at an aligned address can be read. */
 static bool can_read_word(uintptr_t at)
 {
-    return real.syscall(SYS_rt_sigprocmask, HOW_NOTHING, (long)at, 0, WORD, 0, 0) == 0 || errno != EFAULT;
+    const int keep = errno;
+    const bool can = real.syscall(SYS_rt_sigprocmask, HOW_NOTHING, (long)at, 0, WORD, 0, 0) == 0 || errno != EFAULT;
+    errno = keep; /* sends ask outside of what keeps it */
+    return can;
 }
 
 static bool can_read_pages(uint64_t first, uint64_t end)

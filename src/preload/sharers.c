@@ -13,6 +13,7 @@
 #define GROUPS (1u << SHARERS_INDEX_BITS)
 #define USE_MASK ((1u << SHARERS_USE_BITS) - 1)
 #define GROUP_CHUNK 64u
+#define GROUPS_AT_HAND 16u /* that need no mapping, as pool.h has it */
 #define FORKS_UNKNOWN UINT32_MAX
 
 struct group {
@@ -23,12 +24,15 @@ struct group {
 };
 
 /* Roots of this file alone. The list of free groups: changes:32 | index + 1:32, as pool.c has it. */
+static struct group at_hand[GROUPS_AT_HAND];
 static pages_root chunks[GROUPS / GROUP_CHUNK];
 static _Atomic uint32_t high = 1; /* group 0 is none */
 static _Atomic uint64_t free_list;
 
 static struct group *group_at(uint32_t index)
 {
+    if (index < GROUPS_AT_HAND)
+        return &at_hand[index];
     struct group *chunk = pages_present(&chunks[index / GROUP_CHUNK]);
     return chunk ? &chunk[index % GROUP_CHUNK] : NULL;
 }
@@ -68,7 +72,8 @@ static uint32_t list_extend(void)
 {
     uint32_t index = atomic_load_explicit(&high, memory_order_relaxed);
     do {
-        if (index >= GROUPS || !pages_needed(&chunks[index / GROUP_CHUNK], GROUP_CHUNK * sizeof(struct group)))
+        if (index >= GROUPS || (index >= GROUPS_AT_HAND && !pages_needed(&chunks[index / GROUP_CHUNK],
+                                                                         GROUP_CHUNK * sizeof(struct group))))
             return 0;
     } while (
         !atomic_compare_exchange_weak_explicit(&high, &index, index + 1, memory_order_relaxed, memory_order_relaxed));
