@@ -507,7 +507,7 @@ static int scene_overdue_thread(int argc, char **argv)
         int second = caller_socket(&hole, SOCK_NONBLOCK);
         CHECK(connect(second, AT(&hole)) == -1 && (errno == EINPROGRESS || errno == EAGAIN));
         close(second);
-        expect(&hole, i ? "1 failed:connect-timeout, 1 neutral:local, 1 overdue"
+        expect(&hole, i ? "1 failed:connect-timeout, 1 failed:refused, 1 overdue"
                         : "1 failed:connect-timeout, 1 neutral:cancelled, 1 overdue");
         CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
         close(hanging.fd);
