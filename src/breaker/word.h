@@ -117,6 +117,12 @@ static inline uint64_t word_pack(struct word word)
 }
 
 /*
+ * How old the time of who asks may be: it was read before the word was, and its thread may have waited for a processor
+ * since. What another has set meanwhile lies further ahead by so much, and is believed all the same.
+ */
+#define TIME_READ_AGO_MAX_NS UINT64_C(60000000000)
+
+/*
  * Nanoseconds from `now_ns` until a word's deadline; 0 when it is reached or passed. Both are taken modulo 2^57: what
  * lies in the half circle ahead is still to come, the rest has been.
  */

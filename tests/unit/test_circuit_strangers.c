@@ -121,6 +121,27 @@ static void a_lease_that_was_taken_under_a_longer_policy_lasts(void **state)
     assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
 }
 
+static void who_read_its_clock_a_moment_before_believes_what_was_set_since(void **state)
+{
+    struct breaker_bench *bench = *state;
+
+    bench->settings.reset_timeout_ns = bench->settings.reset_timeout_max_ns = 30 * SECOND;
+    bench->settings.jitter_permille = 0;
+    breaker_open(bench);
+    for (uint64_t ago_ns = 1; ago_ns <= 10 * SECOND; ago_ns *= 10) {
+        bench->now_ns -= ago_ns;
+        assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_OPEN);
+        bench->now_ns += ago_ns;
+    }
+    bench->now_ns += 30 * SECOND;
+    assert_int_equal(breaker_admit_as(bench, BREAKER_HOLDER + 1, ADDRESS_NONE, 0), ADMIT_PROBE);
+    for (uint64_t ago_ns = 1; ago_ns <= 10 * SECOND; ago_ns *= 10) {
+        bench->now_ns -= ago_ns;
+        assert_int_equal(breaker_admit(bench), ADMIT_REFUSED_HALF_OPEN);
+        bench->now_ns += ago_ns;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +151,7 @@ int main(void)
         breaker_test(a_floor_is_believed_as_far_as_the_policy_lets_it_be),
         breaker_test(a_floor_that_lies_far_ahead_lengthens_no_pause),
         breaker_test(a_lease_by_a_clock_that_is_far_ahead_runs_out_at_once),
+        breaker_test(who_read_its_clock_a_moment_before_believes_what_was_set_since),
         breaker_test(a_lease_that_was_taken_under_a_longer_policy_lasts),
     };
 
