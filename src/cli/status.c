@@ -220,7 +220,8 @@ static void print_no_room(const struct segment *segment)
                    processes = segment_no_room(segment, NO_ROOM_PROCESSES);
     if (circuits + connections + processes == 0)
         return;
-    printf("  %" PRIu64 " calls passed unguarded, for there was no room:", circuits + connections + processes);
+    const uint64_t sum = circuits + connections + processes;
+    printf("  %" PRIu64 " call%s passed unguarded, for there was no room:", sum, sum == 1 ? "" : "s");
     if (circuits > 0)
         printf(" %" PRIu64 " beyond %" PRIu32 " circuits", circuits, segment->capacity.circuits);
     if (connections > 0)
