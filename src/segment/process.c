@@ -184,7 +184,7 @@ static bool is_proven(const struct process_slot *slot, uint64_t claim)
 static bool claimer_goes_on(const struct segment *segment, uint32_t index, uint64_t claim)
 {
     const struct process_slot *slot = &segment->processes[index];
-    if (is_proven(slot, claim) && proof_ask(segment, holder_of(index, claim)) == PROOF_GONE)
+    if (is_proven(slot, claim) && proof_ask(segment, holder_of(index, claim)) == LOCK_GONE)
         return false;
     struct process_life owner = life_of(slot, claim);
     return process_life_goes_on(&owner);

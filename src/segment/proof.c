@@ -70,18 +70,18 @@ void *proof_take(const struct segment *segment, uint32_t holder)
     return page;
 }
 
-enum proof proof_ask(const struct segment *segment, uint32_t holder)
+enum lock_answer proof_ask(const struct segment *segment, uint32_t holder)
 {
     struct undisturbed before;
-    enum proof proof = PROOF_UNKNOWN;
+    enum lock_answer answer = LOCK_UNKNOWN;
     undisturbed_begin(&before);
     int fd = open_file(segment, O_RDONLY);
     if (fd >= 0) {
         struct flock lock = byte_of(holder);
         if (fcntl(fd, F_OFD_GETLK, &lock) == 0)
-            proof = lock.l_type == F_UNLCK ? PROOF_GONE : PROOF_STANDS;
+            answer = lock.l_type == F_UNLCK ? LOCK_GONE : LOCK_STANDS;
         close(fd);
     }
     undisturbed_end(&before);
-    return proof;
+    return answer;
 }

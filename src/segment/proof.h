@@ -20,8 +20,8 @@
  */
 void *proof_take(const struct segment *segment, uint32_t holder);
 
-enum proof { PROOF_STANDS, PROOF_GONE, PROOF_UNKNOWN };
-/* Whether an identity that had its lock has it still. PROOF_UNKNOWN: the file can't be had here. Eight system calls. */
-enum proof proof_ask(const struct segment *segment, uint32_t holder);
+enum lock_answer { LOCK_STANDS, LOCK_GONE, LOCK_UNKNOWN };
+/* Whether an identity that had its lock has it still. LOCK_UNKNOWN: the file can't be had here. Eight system calls. */
+enum lock_answer proof_ask(const struct segment *segment, uint32_t holder);
 
 #endif

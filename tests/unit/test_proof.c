@@ -41,11 +41,11 @@ static void join(void *context)
     struct shared *shared = context;
     uint32_t holder = process_join(shared->segment, "child", 1);
     CHECK(holder != 0);
-    CHECK(proof_ask(shared->segment, holder) == PROOF_STANDS);
+    CHECK(proof_ask(shared->segment, holder) == LOCK_STANDS);
     shared->holder = holder;
 }
 
-static enum proof ask(const struct shared *shared)
+static enum lock_answer ask(const struct shared *shared)
 {
     return proof_ask(shared->segment, shared->holder);
 }
@@ -57,11 +57,11 @@ static void it_stands_until_the_process_is_killed(void **state)
     struct shared *shared = share(*state);
     unsigned int before = open_descriptors();
     pid_t child = child_hang(join, shared);
-    assert_int_equal(ask(shared), PROOF_STANDS);
+    assert_int_equal(ask(shared), LOCK_STANDS);
     assert_true(process_alive(shared->segment, shared->holder));
     assert_int_equal(open_descriptors(), before);
     child_kill(child);
-    assert_int_equal(ask(shared), PROOF_GONE);
+    assert_int_equal(ask(shared), LOCK_GONE);
     assert_false(process_alive(shared->segment, shared->holder));
 }
 
@@ -69,7 +69,7 @@ static void close_everything(void *context)
 {
     join(context);
     CHECK(close_range(3, ~0U, 0) == 0);
-    CHECK(ask(context) == PROOF_STANDS);
+    CHECK(ask(context) == LOCK_STANDS);
 }
 
 static void closing_every_descriptor_does_not_end_it(void **state)
@@ -81,14 +81,14 @@ static void another_identity_is_none_of_its_business(void **state)
 {
     struct state *place = *state;
     uint32_t holder = process_join(&place->segment, "one", 1);
-    assert_int_equal(proof_ask(&place->segment, holder), PROOF_STANDS);
-    assert_int_equal(proof_ask(&place->segment, holder + 1), PROOF_GONE);
-    assert_int_equal(proof_ask(&place->segment, holder - 1), PROOF_GONE);
+    assert_int_equal(proof_ask(&place->segment, holder), LOCK_STANDS);
+    assert_int_equal(proof_ask(&place->segment, holder + 1), LOCK_GONE);
+    assert_int_equal(proof_ask(&place->segment, holder - 1), LOCK_GONE);
     /* The next one in the same place need not wait for the former one's end. */
     process_leave(&place->segment, holder);
     uint32_t next = process_join(&place->segment, "two", 1);
     assert_int_equal(next, holder + 1);
-    assert_int_equal(proof_ask(&place->segment, next), PROOF_STANDS);
+    assert_int_equal(proof_ask(&place->segment, next), LOCK_STANDS);
 }
 
 /* --- fork, vfork, exec --- */
@@ -108,7 +108,7 @@ static void a_forks_child_does_not_keep_it(void **state)
 {
     struct shared *shared = share(*state);
     assert_int_equal(child_run(fork_and_die, shared), 0);
-    assert_int_equal(ask(shared), PROOF_GONE);
+    assert_int_equal(ask(shared), LOCK_GONE);
     shared->step = 1;
 }
 
@@ -125,7 +125,7 @@ static void run_children(void *context)
         CHECK(child > 0 && waitpid(child, NULL, 0) == child);
     }
     CHECK(system("true") == 0);
-    CHECK(ask(shared) == PROOF_STANDS);
+    CHECK(ask(shared) == LOCK_STANDS);
 }
 
 static void children_that_exec_do_not_end_it(void **state)
@@ -169,7 +169,7 @@ static void assert_exec_ends_it(struct shared *shared, void (*live)(void *contex
     assert_int_equal(sigwaitinfo(&usr1, &info), SIGUSR1);
     /* The pid is the same, and lives. */
     assert_int_equal(kill(child, 0), 0);
-    assert_int_equal(ask(shared), PROOF_GONE);
+    assert_int_equal(ask(shared), LOCK_GONE);
     assert_false(process_alive(shared->segment, shared->holder));
     child_kill(child);
     dup2(keep, STDIN_FILENO);
@@ -215,7 +215,7 @@ static void a_killed_container_is_known_by_it(void **state)
     assert_true(process_alive(shared->segment, shared->holder));
     assert_int_equal(kill((pid_t)shared->step, SIGKILL), 0);
     /* It is nobody's child here: until it has ended. */
-    for (unsigned int tries = 0; tries < 60000 && ask(shared) == PROOF_STANDS; tries++)
+    for (unsigned int tries = 0; tries < 60000 && ask(shared) == LOCK_STANDS; tries++)
         usleep(1000);
     assert_false(process_alive(shared->segment, shared->holder));
 }
@@ -234,7 +234,7 @@ static void live_as_an_ordinary_user(void *context)
     live_in_a_container(shared);
     CHECK(process_alive(&segment, shared->holder));
     CHECK(kill((pid_t)shared->step, SIGKILL) == 0);
-    for (unsigned int tries = 0; tries < 60000 && ask(shared) == PROOF_STANDS; tries++)
+    for (unsigned int tries = 0; tries < 60000 && ask(shared) == LOCK_STANDS; tries++)
         usleep(1000);
     CHECK(!process_alive(&segment, shared->holder));
 }
@@ -260,10 +260,10 @@ static void without_its_file_slash_proc_must_do(void **state)
     struct shared *shared = share(place);
     pid_t child = child_hang(join, shared);
     assert_int_equal(unlink(place->path), 0);
-    assert_int_equal(ask(shared), PROOF_UNKNOWN);
+    assert_int_equal(ask(shared), LOCK_UNKNOWN);
     assert_true(process_alive(shared->segment, shared->holder));
     child_kill(child);
-    assert_int_equal(ask(shared), PROOF_UNKNOWN);
+    assert_int_equal(ask(shared), LOCK_UNKNOWN);
     assert_false(process_alive(shared->segment, shared->holder));
 }
 
@@ -275,7 +275,7 @@ static void another_file_in_its_place_tells_nothing(void **state)
     pid_t child = child_hang(join, shared);
     assert_int_equal(unlink(place->path), 0);
     assert_true(segment_attach(&other, place->folder, STATE_IDENTITY, NULL, &place->error));
-    assert_int_equal(ask(shared), PROOF_UNKNOWN);
+    assert_int_equal(ask(shared), LOCK_UNKNOWN);
     assert_true(process_alive(shared->segment, shared->holder));
     segment_detach(&other);
     child_kill(child);
@@ -287,7 +287,7 @@ static void a_private_segment_has_none(void **state)
     (void)state;
     assert_true(segment_private(&segment, STATE_IDENTITY, NULL));
     uint32_t holder = process_join(&segment, "one", 1);
-    assert_int_equal(proof_ask(&segment, holder), PROOF_UNKNOWN);
+    assert_int_equal(proof_ask(&segment, holder), LOCK_UNKNOWN);
     assert_true(process_alive(&segment, holder));
     segment_detach(&segment);
 }
@@ -298,7 +298,7 @@ static void join_in_a_jail(void *context)
     CHECK(chroot("/proc") == 0 && chdir("/") == 0);
     uint32_t holder = process_join(shared->segment, "jailed", 1);
     CHECK(holder != 0);
-    CHECK(proof_ask(shared->segment, holder) == PROOF_UNKNOWN);
+    CHECK(proof_ask(shared->segment, holder) == LOCK_UNKNOWN);
     shared->holder = holder;
 }
 
