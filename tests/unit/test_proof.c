@@ -91,6 +91,28 @@ static void another_identity_is_none_of_its_business(void **state)
     assert_int_equal(proof_ask(&place->segment, next), LOCK_STANDS);
 }
 
+/* Their places go to others, eight being asked for by each. */
+static void fifty_that_are_killed_at_once_are_all_known(void **state)
+{
+    struct shared *shared = share(*state);
+    pid_t children[50];
+    uint32_t holders[50];
+    for (unsigned int i = 0; i < 50; i++) {
+        children[i] = child_hang(join, shared);
+        holders[i] = shared->holder;
+    }
+    for (unsigned int i = 0; i < 50; i++)
+        assert_int_equal(kill(children[i], SIGKILL), 0);
+    for (unsigned int i = 0; i < 50; i++)
+        assert_int_equal(child_end(children[i]), 128 + SIGKILL);
+    for (unsigned int i = 0; i < 50; i++)
+        assert_false(process_alive(shared->segment, holders[i]));
+    for (unsigned int i = 0; i < 200; i++)
+        assert_int_not_equal(process_join(shared->segment, "one", 1), 0);
+    /* Sixty-four places before anybody is asked for; then the dead ones' before unused ones. */
+    assert_true(atomic_load(&shared->segment->map->processes_high) < 50 + 200);
+}
+
 /* --- fork, vfork, exec --- */
 
 static void fork_and_die(void *context)
@@ -321,6 +343,7 @@ int main(void)
         TEST(it_stands_until_the_process_is_killed),
         TEST(closing_every_descriptor_does_not_end_it),
         TEST(another_identity_is_none_of_its_business),
+        TEST(fifty_that_are_killed_at_once_are_all_known),
         TEST(a_forks_child_does_not_keep_it),
         TEST(children_that_exec_do_not_end_it),
         TEST(an_exec_ends_it),
