@@ -33,8 +33,8 @@ struct visit {
     uint64_t now_ns;
     bool in_window;              /* its outcome has been added there */
     struct window_counts window; /* what the window held when it was judged */
-    uint64_t raw;                /* the word as it was found */
-    struct word word;            /* the same, taken apart */
+    uint64_t raw;     /* the word as it was found */
+    struct word word; /* the same, taken apart */
 };
 
 /* What a look led to. */
@@ -88,8 +88,8 @@ static void report(struct visit *visit, enum circuit_state to, enum transition_r
 
     /* Relaxed: nothing is decided by them, and an observer may see them a moment before or after the word. */
     atomic_store_explicit(&circuit->state_since_ns, at_ns, memory_order_relaxed);
-    atomic_store_explicit(&circuit->overrun_generation, reason == REASON_PROBE_TIMEOUT ? visit->word.generation : 0,
-                          memory_order_relaxed);
+    atomic_store_explicit(&circuit->overrun_generation,
+                          reason == REASON_PROBE_TIMEOUT ? visit->word.generation : 0, memory_order_relaxed);
     if (to == CIRCUIT_OPEN) {
         atomic_store_explicit(&circuit->pause_ns, pause_ns, memory_order_relaxed);
         count(visit, COUNT_OPENED);
@@ -277,8 +277,8 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
 static void add_to_window(struct visit *visit, const struct outcome *outcome)
 {
     enum window_class class = outcome->verdict == VERDICT_FAILURE ? WINDOW_FAILED
-                              : outcome->slow                     ? WINDOW_SLOW
-                                                                  : WINDOW_SUCCEEDED;
+                              : outcome->slow                    ? WINDOW_SLOW
+                                                                 : WINDOW_SUCCEEDED;
 
     if (visit->in_window)
         return;
@@ -439,7 +439,8 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
     transitions->count = 0;
     for (unsigned int looks = 0; step == LOOK_AGAIN && looks < LOOKS_MAX; looks++) {
         look(&visit);
-        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome) : settle_call(&visit, ticket, &outcome);
+        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome)
+                                  : settle_call(&visit, ticket, &outcome);
     }
     if (step != COUNTED) {
         count(&visit, COUNT_LATE);
