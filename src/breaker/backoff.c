@@ -64,7 +64,7 @@ static uint64_t floor_of(const struct circuit *circuit, const struct settings *s
     /* Relaxed: whoever counts a failure has set its floor before; the word, which was loaded with acquire, tells so. */
     uint64_t not_before = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);
     bool is_strange = settings->retry_after_max_ns != 0 && not_before > now_ns &&
-                      not_before - now_ns > settings->retry_after_max_ns + TIME_READ_AGO_MAX_NS;
+                      !time_can_be_ahead(not_before - now_ns, settings->retry_after_max_ns);
 
     return is_strange ? 0 : not_before;
 }
@@ -97,12 +97,11 @@ uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *s
                          uint64_t now_ns)
 {
     uint64_t left = word_until(deadline, now_ns);
-    uint64_t could_be = left > TIME_READ_AGO_MAX_NS ? left - TIME_READ_AGO_MAX_NS : 0; /* by a clock that is read now */
 
     /* Relaxed: written right behind the word; until then the settings of its opening are those of the moment. */
-    if (could_be <= longest_ns(settings) ||
-        could_be <= atomic_load_explicit(&circuit->pause_ns, memory_order_relaxed) ||
-        could_be <= ahead_of(floor_of(circuit, settings, now_ns), now_ns))
+    if (time_can_be_ahead(left, longest_ns(settings)) ||
+        time_can_be_ahead(left, atomic_load_explicit(&circuit->pause_ns, memory_order_relaxed)) ||
+        time_can_be_ahead(left, ahead_of(floor_of(circuit, settings, now_ns), now_ns)))
         return left;
     return 0;
 }

@@ -77,8 +77,8 @@ static uint64_t deadline_of(const struct lease *lease, uint64_t timeout_ns, uint
     uint64_t deadline = atomic_load_explicit(&lease->deadline_ns, memory_order_relaxed);
     uint64_t lasts = atomic_load_explicit(&lease->timeout_ns, memory_order_relaxed);
 
-    if (time_reached(now_ns, deadline) || timeout_ns == 0 || deadline - now_ns <= timeout_ns + TIME_READ_AGO_MAX_NS ||
-        (lasts <= TIMEOUT_MAX_NS && deadline - now_ns <= lasts + TIME_READ_AGO_MAX_NS))
+    if (time_reached(now_ns, deadline) || timeout_ns == 0 || time_can_be_ahead(deadline - now_ns, timeout_ns) ||
+        (lasts <= TIMEOUT_MAX_NS && time_can_be_ahead(deadline - now_ns, lasts)))
         return deadline;
     return now_ns;
 }

@@ -122,6 +122,12 @@ static inline uint64_t word_pack(struct word word)
  */
 #define TIME_READ_AGO_MAX_NS UINT64_C(60000000000)
 
+/* Whether a time that lies so far ahead of who asks can be that of a duration which began on the same clock. */
+static inline bool time_can_be_ahead(uint64_t ahead_ns, uint64_t duration_ns)
+{
+    return ahead_ns <= duration_ns || ahead_ns - duration_ns <= TIME_READ_AGO_MAX_NS;
+}
+
 /*
  * Nanoseconds from `now_ns` until a word's deadline; 0 when it is reached or passed. Both are taken modulo 2^57: what
  * lies in the half circle ahead is still to come, the rest has been.
