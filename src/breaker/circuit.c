@@ -150,6 +150,13 @@ static enum step take_ticket(struct ticket *ticket, const struct visit *visit, u
     return token != 0 ? PROBES : PASSED;
 }
 
+static void note_token(const struct visit *visit, uint64_t token)
+{
+    /* Relaxed: for this very process, should it be jumped out of here. */
+    if (visit->caller->token != NULL)
+        atomic_store_explicit(visit->caller->token, token, memory_order_relaxed);
+}
+
 /* Takes a lease, and with it an open circuit to half-open: the first probe and the transition are one CAS. */
 static enum step claim_probe(struct visit *visit, struct ticket *ticket)
 {
@@ -161,6 +168,7 @@ static enum step claim_probe(struct visit *visit, struct ticket *ticket)
     if (slot == LEASE_NONE) /* all stand, or others are between their claim and their CAS: one of them will probe */
         return REFUSED;
 
+    note_token(visit, token);
     struct word next = with_leases(visit->word, visit->word.leases | 1u << slot);
     if (leaves_open)
         next = (struct word){.state = CIRCUIT_HALF_OPEN,
@@ -169,6 +177,7 @@ static enum step claim_probe(struct visit *visit, struct ticket *ticket)
                              .generation = serial_draw(visit->circuit, WORD_GENERATION_BITS)};
     if (!replace(visit, next)) {
         lease_release(visit->circuit, slot, token);
+        note_token(visit, 0);
         return LOOK_AGAIN;
     }
     if (leaves_open)
@@ -204,6 +213,7 @@ static enum step join_probe(struct visit *visit, struct ticket *ticket)
     look(visit);
     if (lease_find(visit->circuit, visit->word.leases & 1u << slot, token) != slot)
         return LOOK_AGAIN;
+    note_token(visit, token);
     enum step step = take_ticket(ticket, visit, visit->word.generation, token);
     ticket->joined = true;
     return step;
@@ -259,7 +269,8 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
     }
 
     if (step == PASSED || step == PROBES) {
-        count(&visit, COUNT_ADMITTED);
+        if (!caller->counts_itself)
+            count(&visit, COUNT_ADMITTED);
         return step == PASSED ? ADMIT_PASS : ADMIT_PROBE;
     }
     enum admission refusal = visit.word.state == CIRCUIT_HALF_OPEN ? ADMIT_REFUSED_HALF_OPEN : ADMIT_REFUSED_OPEN;

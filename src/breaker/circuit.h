@@ -80,6 +80,12 @@ struct caller {
     uint32_t addresses;     /* mask of the addresses that the destination has, as far as the caller knows; may be 0 */
     holder_alive_fn *alive; /* NULL: everybody lives */
     void *context;
+    /*
+     * Where a probe's token is written before its lease can stand, so that whoever finds what the caller left, jumping
+     * out of circuit_admit, gives the permit back by it. NULL: nowhere.
+     */
+    _Atomic uint64_t *token;
+    bool counts_itself; /* it counts COUNT_ADMITTED, beside the step that makes the call known */
 };
 
 /* What admitted a call; kept until its outcome is settled. */
@@ -190,10 +196,13 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
                      struct circuit_view *view);
 
 /*
- * One load each, for what is dear to do for every call: closed; closed, and no failure counted. A call that passes a
- * quiet circuit has a ticket of that generation (which may be NULL: not asked for).
+ * One load each, for what is dear to do for every call: closed; open; open, and its pause not over; closed, and no
+ * failure counted. A call that passes a quiet circuit has a ticket of that generation (which may be NULL: not asked
+ * for).
  */
 bool circuit_is_closed(const struct circuit *circuit);
+bool circuit_is_open(const struct circuit *circuit);
+bool circuit_is_blocked(const struct circuit *circuit, uint64_t now_ns);
 bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation);
 /* What circuit_settle comes to for a success, not slow, of a generation in which the circuit was just seen quiet. */
 void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,

@@ -18,6 +18,18 @@ bool circuit_is_closed(const struct circuit *circuit)
     return word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed)).state == CIRCUIT_CLOSED;
 }
 
+bool circuit_is_open(const struct circuit *circuit)
+{
+    return word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed)).state == CIRCUIT_OPEN;
+}
+
+bool circuit_is_blocked(const struct circuit *circuit, uint64_t now_ns)
+{
+    struct word word = word_unpack(atomic_load_explicit(&circuit->word, memory_order_relaxed));
+
+    return word.state == CIRCUIT_OPEN && word_until(word.deadline, now_ns) > 0;
+}
+
 bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation)
 {
     uint64_t raw = atomic_load_explicit(&circuit->word, memory_order_acquire);

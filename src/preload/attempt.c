@@ -18,6 +18,7 @@
 #include "preload/sharers.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
+#include "preload/stray.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 
@@ -103,8 +104,9 @@ static bool track(int fd, const struct destination *destination, struct station 
         connection_mark(connection, CONNECTION_MAY_LOOP);
     ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
-    bool entered = descriptor_set(fd, ticket->entry, &former);
+    bool entered = guard_name(&station->guard, call, number + 1) && descriptor_set(fd, ticket->entry, &former);
     if (entered && !lineage_is_borrowed()) {
+        siblings_began(circuit, connection->address_key, ticket->entry);
         connection->cookie = socket_cookie(fd);
         if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
             connection->forks = sharers_forks(descriptor_serial(former));
@@ -254,6 +256,7 @@ static enum passage begin_attempt(const struct policy *policy, int fd, const str
         .sibling_count = destination.sibling_count,
         .shard = life_shard(),
     };
+    stray_look(real_ns);
     held_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
@@ -360,44 +363,4 @@ void connection_returned(const struct attempt_ticket *ticket, int result, int er
         return;
     }
     note_result(ticket, result, error);
-}
-
-/* A handler jumped out of the wrapper before its call had a descriptor, or after it had none: nobody will end it. */
-static bool is_lost(uint32_t call, struct station *station)
-{
-    if (held_has(call))
-        return false;
-    guard_forget(&station->guard, call, &guest_policy()->targets[0], call, clock_circuit_ns());
-    return true;
-}
-
-/* What the kernel says of a call that is overdue. */
-static bool hangs(struct connection *connection, enum phase phase)
-{
-    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-    if (!life_is_same_socket(connection, fd))
-        return !life_may_be_anothers(connection);
-    if (phase != PHASE_CONNECTING) {
-        if (!life_has_unread(connection, fd))
-            return !life_may_be_anothers(connection);
-        guard_excuse(&connection->station->guard, connection->place.call);
-        return false;
-    }
-    enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
-    if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
-        return true;
-    life_found_connected(connection);
-    return false;
-}
-
-bool connection_still_hangs(uint32_t call, enum phase phase, void *context)
-{
-    for (uint32_t i = 0; i < pool_high(); i++) {
-        struct connection *connection = pool_at(i);
-        if (!connection || !pool_is_live(connection) || connection->place.call != call ||
-            connection->station != context || connection->epoch != lineage_epoch())
-            continue;
-        return hangs(connection, phase);
-    }
-    return !is_lost(call, context);
 }

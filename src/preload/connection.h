@@ -139,10 +139,4 @@ void connection_exit(int status);
 /* For on_exit(3): stdio writes what it holds only afterwards. */
 void connection_exit_handler(int status, void *unused);
 
-/*
- * For struct guard, whose context is the station: whether the overdue call still hangs, by the kernel's word. One that
- * no connection stands for any more is given back.
- */
-bool connection_still_hangs(uint32_t call, enum phase phase, void *context);
-
 #endif

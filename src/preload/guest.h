@@ -24,7 +24,8 @@
  *   life.c         polite: circuits on which the program speaks first
  *   keeping.c      rooms, high, sweeping: where policies that were handed over lie
  *   held.c         places, holding: failures that wait for another address
- *   siblings.c     table, connections: attempts side by side
+ *   stray.c        after_ns, present: the look for what was jumped out of
+ *   siblings.c     table, recent_table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
  *   rehearsal.c    own_numbers: attempts, where no run counts them
  *   memory.c       stack_window: what of a thread's stack can be read; data_begin, data_end, data_has_heap,

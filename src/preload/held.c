@@ -19,10 +19,14 @@
 
 enum { PLACE_FREE, PLACE_BUSY, PLACE_HOLDS };
 
+/*
+ * Everything but the state and the call belongs to who has made the place BUSY. A thread that is jumped out of then
+ * leaves it BUSY: it is found by held_look, and its record, which no place holds any more, by the segment's own look.
+ */
 struct held {
-    _Atomic uint32_t state;
-    uint32_t epoch;
-    uint32_t call, circuit;
+    _Atomic uint32_t state; /* PLACE_…, or a round of held_look that found it BUSY */
+    _Atomic uint32_t call;
+    uint32_t epoch, circuit;
     struct station *station;
     const struct target *target;
     uint32_t follows; /* the target's policy, as keeping.h has it */
@@ -32,7 +36,13 @@ struct held {
 };
 
 static struct held places[HELD_MAX]; /* a root of this file alone */
-static _Atomic uint32_t holding;     /* how many hold something, so that an attempt mostly needs no walk */
+static _Atomic uint64_t holding;     /* a bit for each that may hold something, so that an attempt mostly needs no walk */
+_Static_assert(HELD_MAX == 64, "a word has a bit for each");
+
+static uint64_t bit_of(const struct held *place)
+{
+    return UINT64_C(1) << (place - places);
+}
 
 /* Changes a place's state; the winner may read and write the rest. */
 static bool move(struct held *place, uint32_t from, uint32_t to)
@@ -41,19 +51,31 @@ static bool move(struct held *place, uint32_t from, uint32_t to)
                                                    memory_order_relaxed);
 }
 
+static void set_free(struct held *place)
+{
+    atomic_store_explicit(&place->call, CALL_NONE, memory_order_relaxed);
+    atomic_fetch_and_explicit(&holding, ~bit_of(place), memory_order_relaxed);
+    atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
+}
+
 bool held_take(struct connection *connection, const struct observation *observation)
 {
-    if (atomic_load_explicit(&holding, memory_order_relaxed) >= HELD_MAX ||
+    if (atomic_load_explicit(&holding, memory_order_relaxed) == UINT64_MAX ||
         !guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection),
                                   observation, connection->siblings, connection->sibling_count,
                                   connection->address_key))
         return false;
     for (uint32_t i = 0; i < HELD_MAX; i++) {
         struct held *place = &places[i];
+        uint32_t call = connection->place.call;
         if (!move(place, PLACE_FREE, PLACE_BUSY))
             continue;
+        if (!guard_name(&connection->station->guard, call, HELD_NUMBER + i)) {
+            set_free(place);
+            return false;
+        }
         place->epoch = connection->epoch;
-        place->call = connection->place.call;
+        atomic_store_explicit(&place->call, call, memory_order_relaxed);
         place->circuit = connection->place.circuit;
         place->station = connection->station;
         place->target = connection_target(connection);
@@ -64,7 +86,7 @@ bool held_take(struct connection *connection, const struct observation *observat
         if (!place->observation.came_ns)
             place->observation.came_ns = clock_circuit_ns();
         connection->place.call = CALL_NONE;
-        atomic_fetch_add_explicit(&holding, 1, memory_order_relaxed);
+        atomic_fetch_or_explicit(&holding, bit_of(place), memory_order_relaxed);
         atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
         return true;
     }
@@ -75,14 +97,14 @@ bool held_take(struct connection *connection, const struct observation *observat
 static void resolve(struct held *place, bool other_tried)
 {
     uint64_t now_ns = clock_circuit_ns();
+    uint32_t call = atomic_load_explicit(&place->call, memory_order_relaxed);
     if (place->epoch == lineage_epoch()) { /* in a fork's child it is the parent's */
         place->observation.other_tried = other_tried;
-        guard_settle(&place->station->guard, place->call, place->target, life_shard(), &place->observation, now_ns);
-        guard_forget(&place->station->guard, place->call, place->target, life_shard(), now_ns);
+        guard_settle(&place->station->guard, call, place->target, life_shard(), &place->observation, now_ns);
+        guard_forget(&place->station->guard, call, place->target, life_shard(), now_ns);
     }
     keeping_leave(place->follows);
-    atomic_fetch_sub_explicit(&holding, 1, memory_order_relaxed);
-    atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
+    set_free(place);
 }
 
 void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key)
@@ -102,12 +124,22 @@ void held_resolve(struct station *station, uint32_t circuit, uint64_t address_ke
     }
 }
 
-bool held_has(uint32_t call)
+bool held_keeps(uint32_t call, uint32_t number)
 {
-    for (uint32_t i = 0; i < HELD_MAX; i++)
-        if (atomic_load_explicit(&places[i].state, memory_order_acquire) != PLACE_FREE && places[i].call == call)
-            return true;
-    return false;
+    return number - HELD_NUMBER < HELD_MAX &&
+           atomic_load_explicit(&places[number - HELD_NUMBER].state, memory_order_acquire) != PLACE_FREE &&
+           atomic_load_explicit(&places[number - HELD_NUMBER].call, memory_order_relaxed) == call;
+}
+
+void held_look(uint32_t round)
+{
+    for (uint32_t i = 0; i < HELD_MAX; i++) {
+        uint32_t state = atomic_load_explicit(&places[i].state, memory_order_relaxed);
+        if (state == PLACE_BUSY)
+            move(&places[i], PLACE_BUSY, round);
+        else if (state > PLACE_HOLDS && state != round && move(&places[i], state, PLACE_BUSY))
+            set_free(&places[i]);
+    }
 }
 
 void held_resolve_all(void)

@@ -19,8 +19,11 @@
 bool held_take(struct connection *connection, const struct observation *observation);
 /* An attempt to the circuit begins: what was held for it is judged. */
 void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key);
-/* Whether the call is held. */
-bool held_has(uint32_t call);
+/* A held call's record is known by this number and its place's (guard_name); whether one still holds the call. */
+#define HELD_NUMBER (UINT32_C(1) << 30)
+bool held_keeps(uint32_t call, uint32_t number);
+/* Finds places that a jump left in the middle of a change: so in a former round (any number above 2), and so still. */
+void held_look(uint32_t round);
 /* The program ends. */
 void held_resolve_all(void);
 

@@ -24,6 +24,8 @@
 
 /* What has come later than this after a request is no TLS session ticket. */
 #define TICKETS_NS (50 * NS_PER_MS)
+/* Pending attempts that the kernel is asked about when one of their siblings is given up. */
+#define LOOKS 8u
 
 /*
  * Circuits that have answered this process after it had spoken first: a further connection that is opened and closed
@@ -391,20 +393,40 @@ static enum seen seen_dead(const struct connection *connection, int *error)
     return SEEN_ERROR;
 }
 
-/* Attempts to the destination's other addresses that were connected without the program having asked: they make this
- * one a loser. */
-static void look_for_winners(const struct connection *loser)
+/* Whether one of these attempts was connected, and is another address's of the same circuit; then it is told so. */
+static bool has_winner(const struct connection *loser, const descriptor attempts[SIBLINGS_RECENT], unsigned int *looks)
 {
-    for (uint32_t i = 0; i < pool_high(); i++) {
-        struct connection *other = pool_at(i);
-        if (!other || other == loser || !pool_is_live(other) || other->epoch != loser->epoch ||
-            other->place.circuit != loser->place.circuit || other->address_key == loser->address_key ||
-            life_phase(other) != PHASE_CONNECTING)
+    for (unsigned int i = 0; i < SIBLINGS_RECENT && *looks < LOOKS; i++) {
+        struct connection *other = life_of(attempts[i]);
+        if (!other || other->place.circuit != loser->place.circuit || other->address_key == loser->address_key ||
+            other->station != loser->station || life_phase(other) != PHASE_CONNECTING)
             continue;
+        ++*looks;
         int fd = atomic_load_explicit(&other->fd, memory_order_relaxed);
         if (life_is_same_socket(other, fd) &&
-            socket_state(fd, connection_has(other, CONNECTION_UNIX)).stage == SOCKET_CONNECTED)
+            socket_state(fd, connection_has(other, CONNECTION_UNIX)).stage == SOCKET_CONNECTED) {
             life_found_connected(other);
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Attempts to the circuit's other addresses that were connected without the program having asked: they make this one a
+ * loser. The latest few are asked about, of the circuit and of each address of the name, and no more than LOOKS in all,
+ * however many are pending: a race's attempts begin close together, and where others connect to an address, one of its
+ * latest has.
+ */
+static void look_for_winners(const struct connection *loser)
+{
+    descriptor attempts[SIBLINGS_RECENT];
+    unsigned int looks = 0;
+    siblings_recent(loser->place.circuit, SIBLINGS_OF_ALL, attempts);
+    bool has_won = has_winner(loser, attempts, &looks);
+    for (size_t i = 0; i < loser->sibling_count && !has_won; i++) {
+        siblings_recent(loser->place.circuit, loser->siblings[i], attempts);
+        has_won = has_winner(loser, attempts, &looks);
     }
 }
 
@@ -467,7 +489,8 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
             return;
         if (state.stage == SOCKET_UNKNOWN && phase == PHASE_CONNECTING)
             return; /* the kernel says nothing of this protocol */
-        if (phase == PHASE_CONNECTING)
+        if (phase == PHASE_CONNECTING &&
+            !siblings_won(connection->place.circuit, connection->address_key, connection->raced_since))
             look_for_winners(connection);
     }
     life_settle(connection, seen, error, false);

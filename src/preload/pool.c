@@ -58,6 +58,8 @@ uint32_t pool_take(void)
     struct connection *connection = pool_at(number);
     if (!connection)
         return CONNECTION_NONE; /* it can't be: list_extend has mapped it */
+    atomic_store_explicit(&connection->keeping, POOL_TAKEN, memory_order_relaxed);
+    connection->place.call = CALL_NONE;
     uint32_t serial = descriptor_serial(atomic_load_explicit(&connection->entry, memory_order_relaxed)) + 1;
     atomic_store_explicit(&connection->entry, descriptor_of_connection(number, serial), memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
@@ -94,7 +96,7 @@ bool pool_is_live(const struct connection *connection)
 void pool_give(uint32_t number)
 {
     struct connection *connection = pool_at(number);
-    if (!connection)
+    if (!connection || atomic_exchange_explicit(&connection->keeping, POOL_FREE, memory_order_acq_rel) == POOL_FREE)
         return;
     uint64_t head = atomic_load_explicit(&free_list, memory_order_relaxed);
     do

@@ -60,6 +60,8 @@ enum call_end {
     END_FAILED, /* it came to another end */
 };
 
+enum pool_keeping { POOL_FREE, POOL_TAKEN };
+
 struct connection {
     /* What each send and receive looks at: two cache lines. */
     _Alignas(64) _Atomic descriptor entry; /* of its descriptors: another one whenever the record is taken */
@@ -79,13 +81,14 @@ struct connection {
     struct station *station;
     _Atomic uint32_t aliases;             /* descriptors of this process that stand for it; 0: free */
     _Atomic uint32_t next;                /* in the list of free ones */
+    _Atomic uint32_t keeping;             /* enum pool_keeping, or a round of stray.c's that found it left behind */
     _Atomic int fd;                       /* one of its descriptors */
-    _Atomic uint32_t sharers; /* the group of their numbers (sharers.h); 0: there is one alone */
-    _Atomic uint32_t follows;  /* its policy, as keeping.h has it */
-    uint32_t forks;                       /* lineage_forks() when the socket was made */
+    _Atomic uint32_t sharers;             /* the group of their numbers (sharers.h); 0: there is one alone */
+    _Atomic uint32_t follows;             /* its policy, as keeping.h has it */
+    _Atomic uint32_t forks;               /* lineage_forks() when the socket was made */
     uint32_t raced_since;                 /* siblings_now() when the attempt began */
     _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
-    uint64_t cookie;                      /* of its socket (SO_COOKIE) */
+    _Atomic uint64_t cookie;              /* of its socket (SO_COOKIE) */
     size_t sibling_count;                 /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
 };
@@ -100,6 +103,7 @@ void pool_publish(struct connection *connection);
 bool pool_add_alias(struct connection *connection);
 /* Whether the record is filled and stands for a descriptor. */
 bool pool_is_live(const struct connection *connection);
+/* Of several who give it back one does. */
 void pool_give(uint32_t number);
 
 #define POOL_MAX 65536u

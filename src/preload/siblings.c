@@ -16,7 +16,15 @@ struct race {
     _Atomic uint32_t circuit;
 };
 
-static pages_root table; /* of RACES races */
+/* The latest attempts to an address of a circuit: the next one takes the place of the oldest. */
+#define RECENT_PLACES 512u
+struct recent {
+    _Atomic uint64_t at[SIBLINGS_RECENT];
+    _Atomic uint32_t next;
+};
+
+static pages_root table;        /* of RACES races */
+static pages_root recent_table; /* of RECENT_PLACES addresses */
 static _Atomic uint32_t connections;
 
 uint32_t siblings_now(void)
@@ -55,4 +63,34 @@ bool siblings_won(uint32_t circuit, uint64_t address_key, uint32_t since)
     return atomic_load_explicit(&race->circuit, memory_order_relaxed) == circuit &&
            (is_other_since(atomic_load_explicit(&race->last, memory_order_acquire), address_key, since) ||
             is_other_since(atomic_load_explicit(&race->before, memory_order_acquire), address_key, since));
+}
+
+/* Two addresses that share a place hide each other's attempts at times. */
+static struct recent *place_of(struct recent *recents, uint32_t circuit, uint64_t address_key)
+{
+    return &recents[(address_key ^ address_key >> 32 ^ circuit) % RECENT_PLACES];
+}
+
+static void remember(struct recent *recent, uint64_t attempt)
+{
+    uint32_t next = atomic_fetch_add_explicit(&recent->next, 1, memory_order_relaxed) % SIBLINGS_RECENT;
+    atomic_store_explicit(&recent->at[next], attempt, memory_order_release);
+}
+
+void siblings_began(uint32_t circuit, uint64_t address_key, uint64_t attempt)
+{
+    struct recent *recents = pages_needed(&recent_table, RECENT_PLACES * sizeof *recents);
+    if (!recents)
+        return;
+    remember(place_of(recents, circuit, address_key), attempt);
+    remember(place_of(recents, circuit, SIBLINGS_OF_ALL), attempt);
+}
+
+void siblings_recent(uint32_t circuit, uint64_t address_key, uint64_t attempts[SIBLINGS_RECENT])
+{
+    struct recent *recents = pages_present(&recent_table);
+    for (uint32_t i = 0; i < SIBLINGS_RECENT; i++)
+        attempts[i] = recents ? atomic_load_explicit(&place_of(recents, circuit, address_key)->at[i],
+                                                     memory_order_acquire)
+                              : 0;
 }

@@ -19,4 +19,13 @@ void siblings_connected(uint32_t circuit, uint64_t address_key);
 /* Whether another address of the circuit was connected since `since`. */
 bool siblings_won(uint32_t circuit, uint64_t address_key, uint32_t since);
 
+/*
+ * An attempt began; `attempt` is any word that names it. Of each address, and of the circuit, the latest
+ * few are remembered: siblings_recent gives them, 0 where there is none. They may be long over, and another address's.
+ */
+#define SIBLINGS_RECENT 4u
+#define SIBLINGS_OF_ALL 0 /* as an address's key: of the circuit, to whatever address */
+void siblings_began(uint32_t circuit, uint64_t address_key, uint64_t attempt);
+void siblings_recent(uint32_t circuit, uint64_t address_key, uint64_t attempts[SIBLINGS_RECENT]);
+
 #endif

@@ -21,6 +21,7 @@
 #include "preload/names.h"
 #include "preload/program.h"
 #include "preload/real.h"
+#include "preload/stray.h"
 #include "segment/clock.h"
 #include "segment/handover.h"
 #include "segment/log.h"
@@ -175,6 +176,13 @@ static void watch_reloads(struct station *station)
     atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
 }
 
+/* For struct guard. */
+static const struct target *target_named(const char *name, void *context)
+{
+    (void)context;
+    return policy_target_named(guest_policy(), name);
+}
+
 /* Sets up the next station; NULL if all are used or there is nothing to attach to. */
 static struct station *station_new(bool private, struct segment_error *error)
 {
@@ -194,7 +202,9 @@ static struct station *station_new(bool private, struct segment_error *error)
     station->guard.holder = station_join(station, policy);
     if (!private && !guest.keeps_policy)
         watch_reloads(station);
-    station->guard.still_hangs = connection_still_hangs;
+    station->guard.still_hangs = stray_still_hangs;
+    station->guard.keeps = stray_keeps;
+    station->guard.target_named = target_named;
     station->guard.context = station;
     memcpy(station->guard.program, guest.program, sizeof guest.program);
     atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,

@@ -8,16 +8,22 @@
 #include <stdatomic.h>
 
 #include "segment/bulkhead.h"
+#include "segment/burial.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 #include "segment/force.h"
 #include "segment/guard.h"
 #include "segment/layout.h"
+#include "segment/lost.h"
 #include "segment/overdue.h"
+#include "segment/owners.h"
 #include "segment/report.h"
 #include "segment/settle.h"
 
-#define TIDY_NS (10 * NS_PER_S)
+/* What costs system calls is done once in this time by one process. */
+#define TURN_NS NS_PER_S
+/* How many owners are asked about by a call that finds no room. */
+#define ASKED_IN_NEED 16u
 
 static enum admission pass_unguarded(struct segment *segment, enum no_room kind)
 {
@@ -68,12 +74,10 @@ static enum admission refuse_always(const struct guard *guard, const struct atte
 
 /*
  * It would have been refused and passes all the same: counted as refused, for that is what it would have been, and as
- * admitted, for it will have an outcome.
+ * admitted (begin), for it will have an outcome.
  */
-static enum admission pass_as_shadow(struct circuit *circuit, const struct attempt *attempt, int address,
-                                     struct ticket *ticket)
+static enum admission pass_as_shadow(int address, struct ticket *ticket)
 {
-    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
     *ticket = (struct ticket){.generation = SHADOW_GENERATION, .address = address};
     return ADMIT_PASS;
 }
@@ -93,14 +97,18 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
     return mask;
 }
 
+/* `call`: the record that was claimed or reserved for it, or CALL_NONE. */
 static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                                  const struct handling *handling, uint64_t now_ns, struct ticket *ticket)
+                                  const struct handling *handling, uint64_t now_ns, uint32_t call,
+                                  struct ticket *ticket)
 {
     struct caller caller = guard_caller(guard, attempt->shard);
     struct transitions transitions;
     struct settings room;
 
+    caller.counts_itself = true;
     caller.address = circuit_address_index(circuit, attempt->address_key);
+    caller.token = calls_note_probe(guard->segment, call, caller.address);
     /* While the circuit is closed nobody asks for them. */
     if (!circuit_is_closed(circuit))
         caller.addresses = address_mask(circuit, attempt, caller.address);
@@ -118,7 +126,7 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
         refuse(guard, attempt, admission, now_ns);
     if (handling->may_refuse && handling->mode == MODE_ENFORCE)
         return admission;
-    return pass_as_shadow(circuit, attempt, caller.address, ticket);
+    return pass_as_shadow(caller.address, ticket);
 }
 
 /*
@@ -135,98 +143,149 @@ static enum admission pass_without_record(struct guard *guard, const struct atte
     return pass_unguarded(guard->segment, NO_ROOM_CONNECTIONS);
 }
 
-static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns)
+/* Whether it is this call's turn to do what costs system calls, once a second in this process. */
+static bool takes_turn(_Atomic uint64_t *after, uint64_t real_ns)
 {
-    uint32_t call = calls_claim(guard->segment, guard->holder);
+    uint64_t after_ns = atomic_load_explicit(after, memory_order_relaxed);
 
-    if (call == CALL_NONE && overdue_sweep(guard, attempt->target, attempt->shard, now_ns))
-        call = calls_claim(guard->segment, guard->holder);
+    return (real_ns >= after_ns || after_ns - real_ns > TURN_NS) &&
+           atomic_compare_exchange_strong_explicit(after, &after_ns, real_ns + TURN_NS, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/* A record for a call that has not been admitted yet; `view` is what it begins from. */
+static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns,
+                             struct call_view *view)
+{
+    struct segment *segment = guard->segment;
+    uint32_t call = calls_claim(segment, guard->holder);
+
+    if (call == CALL_NONE) {
+        struct asking asking = {.left = ASKED_IN_NEED, .real_ns = clock_coarse_ns()};
+        if (takes_turn(&guard->need_after_ns, asking.real_ns))
+            owners_ask_some(segment, guard->holder, &asking);
+        bury_some(guard, attempt->shard, now_ns);
+        call = calls_claim(segment, guard->holder);
+    }
+    if (call == CALL_NONE || !calls_read_own(segment, call, guard->holder, view))
+        return CALL_NONE;
+    calls_name_circuit(segment, call, attempt->circuit);
     return call;
 }
 
 /* Whether the connection may be one more; its record then bears its share. Mode `closed` never refuses. */
-static bool has_room(const struct guard *guard, const struct attempt *attempt, const struct handling *handling,
-                     uint32_t call)
+static bool has_room(struct guard *guard, const struct attempt *attempt, const struct handling *handling,
+                     uint64_t now_ns, uint32_t call)
 {
     uint32_t limit = handling->mode == MODE_CLOSED ? BULKHEAD_UNLIMITED : attempt->target->max_connections;
+    struct asking asking = {.left = ASKED_IN_NEED, .real_ns = clock_coarse_ns()};
 
-    return bulkhead_take(guard->segment, attempt->circuit, call, limit);
+    return bulkhead_take(guard->segment, attempt->circuit, call, limit) ||
+           (takes_turn(&guard->need_after_ns, asking.real_ns) &&
+            bury_sharers(guard, attempt->circuit, attempt->shard, now_ns, &asking) &&
+            bulkhead_take(guard->segment, attempt->circuit, call, limit));
 }
 
-static void give_record(struct guard *guard, uint32_t call, const struct target *target)
+static void give_record(struct guard *guard, uint32_t call, const struct call_view *view, const struct target *target)
 {
-    bulkhead_give(guard->segment, call, target->max_connections);
+    /* Not if it was taken from us: then it is another's by now. */
+    if (!calls_settle(guard->segment, call, view, CALL_SETTLED))
+        return;
+    bulkhead_give(guard->segment, call, guard->holder, target->max_connections);
     calls_release(guard->segment, call, guard->holder);
 }
 
 /*
- * The bulkhead and then the circuit are asked, in this order: one that finds no room takes no probe's lease. With a
- * limit the record comes first, for it bears the share; else it is claimed only for who was admitted.
+ * The bulkhead and then the circuit are asked, in this order: one that finds no room takes no probe's lease. The record
+ * comes first: it bears the share, and by it what a jump leaves is found. A plain refusal needs none.
  */
 static enum admission ask_both(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                               const struct handling *handling, uint64_t now_ns, uint32_t *call, struct ticket *ticket)
+                               const struct handling *handling, uint64_t now_ns, uint32_t *call, struct call_view *view,
+                               struct ticket *ticket)
 {
     const bool limited = attempt->target->max_connections != 0;
     enum admission admission = ADMIT_PASS;
 
-    if (limited)
-        *call = claim_record(guard, attempt, now_ns);
-    if (*call != CALL_NONE && !has_room(guard, attempt, handling, *call)) {
+    if (limited || handling->mode != MODE_ENFORCE || !circuit_is_blocked(circuit, now_ns))
+        *call = claim_record(guard, attempt, now_ns, view);
+    if (limited && *call != CALL_NONE && !has_room(guard, attempt, handling, now_ns, *call)) {
         admission = refuse_unasked(guard, attempt, ADMIT_REFUSED_BULKHEAD, now_ns);
         if (handling->mode != MODE_ENFORCE)
-            admission = pass_as_shadow(circuit, attempt, circuit_address_index(circuit, attempt->address_key), ticket);
+            admission = pass_as_shadow(circuit_address_index(circuit, attempt->address_key), ticket);
     } else {
-        admission = ask_circuit(guard, attempt, circuit, handling, now_ns, ticket);
+        admission = ask_circuit(guard, attempt, circuit, handling, now_ns, *call, ticket);
     }
     if (admission_refuses(admission) && *call != CALL_NONE) {
-        give_record(guard, *call, attempt->target);
+        give_record(guard, *call, view, attempt->target);
         *call = CALL_NONE;
-    } else if (!admission_refuses(admission) && !limited) {
-        *call = claim_record(guard, attempt, now_ns);
+    } else if (!admission_refuses(admission) && *call == CALL_NONE) {
+        *call = claim_record(guard, attempt, now_ns, view);
     }
     return admission;
 }
 
 /*
- * Calls of processes that were killed, or have called exec, are given back as neutral by others' attempts, now and
- * then. Not while the circuit refuses: a refusal makes no system call.
+ * What each attempt does for all: a little, whoever left it to do. Then what is overdue is charged, so that the circuit
+ * decides by it.
  */
 static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
 {
-    uint64_t after = atomic_load_explicit(&guard->tidy_after_ns, memory_order_relaxed);
+    const bool refusing = circuit == NULL || circuit_is_blocked(circuit, now_ns);
+    const uint64_t real_ns = clock_coarse_ns();
+    struct asking for_all = {.left = OWNERS_ASKED, .real_ns = real_ns}, asking = {.real_ns = real_ns};
 
-    if (now_ns < after || !circuit_is_closed(circuit) ||
-        !atomic_compare_exchange_strong_explicit(&guard->tidy_after_ns, &after, now_ns + TIDY_NS, memory_order_relaxed,
-                                                 memory_order_relaxed))
+    if (guard->segment->map == NULL)
         return;
-    overdue_sweep(guard, attempt->target, attempt->shard, now_ns);
+    const bool turn = takes_turn(&guard->ask_after_ns, real_ns);
+    if (turn)
+        owners_ask_some(guard->segment, guard->holder, &for_all);
+    lost_look(guard, attempt->shard, now_ns, real_ns);
+    bury_some(guard, attempt->shard, now_ns);
+    if (turn || !refusing)
+        asking.left = OWNERS_ASKED;
+    overdue_charge(guard, attempt, refusing, now_ns, &asking);
+}
+
+/* The call is admitted: counts it, beside the step that makes it known. */
+static bool begin(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint32_t call,
+                  const struct call_view *view, const struct ticket *ticket, enum phase phase, uint64_t now_ns)
+{
+    const struct target *target = attempt->target;
+    uint64_t timeout_ns = phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns;
+
+    uint64_t due_ns = calls_due_after(now_ns, timeout_ns);
+    bool is_ours = calls_fill(guard->segment, call, view, attempt->circuit, ticket, now_ns, due_ns);
+
+    counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
+    return is_ours && calls_begin(guard->segment, call, view, phase, due_ns);
 }
 
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
-    const struct target *target = attempt->target;
     struct segment *segment = guard->segment;
     struct circuit *circuit = circuits_at(segment, attempt->circuit);
+    struct call_view view;
     struct ticket ticket;
 
     *call = CALL_NONE;
-    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    tidy(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, true);
     if (handling.mode == MODE_OPEN)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
         return pass_unguarded(segment, NO_ROOM_CIRCUITS);
-    tidy(guard, attempt, circuit, now_ns);
 
-    enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &ticket);
+    enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &view, &ticket);
     if (admission_refuses(admission))
         return admission;
-    if (*call == CALL_NONE)
+    if (*call == CALL_NONE) {
+        counters_add(&circuit->counters, attempt->shard, COUNT_ADMITTED);
         return pass_without_record(guard, attempt, &ticket, now_ns);
-
-    uint64_t due_ns = calls_due_after(now_ns, target->connect_timeout_ns);
-    calls_begin(segment, *call, attempt->circuit, &ticket, PHASE_CONNECTING, now_ns, due_ns);
-    overdue_note(segment, attempt->circuit, due_ns);
+    }
+    if (!begin(guard, attempt, circuit, *call, &view, &ticket, PHASE_CONNECTING, now_ns)) {
+        *call = CALL_NONE;
+        return pass_without_record(guard, attempt, &ticket, now_ns);
+    }
     return admission;
 }
 
@@ -237,7 +296,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     struct call_view view;
     struct ticket ticket;
 
-    overdue_charge(guard, target, attempt->shard, attempt->circuit, now_ns);
+    tidy(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
     if (handling.mode == MODE_OPEN && handling.may_refuse)
         return refuse_always(guard, attempt, &handling, now_ns);
@@ -248,13 +307,12 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
         return ADMIT_PASS;
     calls_set_times(guard->segment, call, now_ns, DUE_NEVER); /* since when: guard_settle frees it one day */
 
-    enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, &ticket);
+    enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, call, &ticket);
     if (admission_refuses(admission)) {
         calls_settle(guard->segment, call, &view, CALL_SETTLED);
         return admission;
     }
-    uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns);
-    calls_begin(guard->segment, call, attempt->circuit, &ticket, PHASE_REQUESTED, now_ns, due_ns);
-    overdue_note(guard->segment, attempt->circuit, due_ns);
+    if (!begin(guard, attempt, circuit, call, &view, &ticket, PHASE_REQUESTED, now_ns))
+        return pass_without_record(guard, attempt, &ticket, now_ns);
     return admission;
 }

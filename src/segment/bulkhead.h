@@ -2,9 +2,8 @@
  * bulkhead.h - how many guarded connections a circuit has over all processes, and may have (max_connections).
  *
  * A connection's record in the table of calls bears a share of its circuit while the connection lives. The shares are
- * counted in one word of the circuit, which is never too low, whatever dies in between: before a connection is refused,
- * the shares of living processes are counted anew, so a dead one's come back. That count costs three system calls for
- * each other process that has a share, so it is made every ten milliseconds at the most; until then the last one holds.
+ * counted in one word of the circuit, which is exact, whatever dies in between: whoever finds a share that was left in
+ * the middle of a step goes on from there. A dead one's come back when its records are buried (burial.h).
  * Private to src/segment, but for bulkhead_count. Async-signal-safe; nothing waits.
  */
 #ifndef SOCKFUSE_SEGMENT_BULKHEAD_H
@@ -20,20 +19,22 @@
 
 /*
  * Takes a share of the circuit for a record that the caller owns and that bears none. False: `limit` connections have
- * theirs. No system call unless the limit is met.
+ * theirs. No system call.
  */
 bool bulkhead_take(struct segment *segment, uint32_t circuit, uint32_t call, uint32_t limit);
 
 /*
- * Gives the record's share back, if it bears one, before the record itself is released; `limit` is the target's. Of
- * several threads one does it. Not for a dead owner's record: nobody knows how far that one came.
+ * Gives the record's share back, if it bears one and is `owner`'s, however far its taking or giving had come, before
+ * the record itself is released; `limit` is the target's, or 0. For the owner, or when that is dead or has lost the
+ * record: of several who do it at once, all together do it once.
  */
-void bulkhead_give(struct segment *segment, uint32_t call, uint32_t limit);
+void bulkhead_give(struct segment *segment, uint32_t call, uint32_t owner, uint32_t limit);
 
-/* The record's share may be a dead owner's: who would be refused for it counts anew at once. */
-void bulkhead_doubt(struct segment *segment, uint32_t call);
-
-/* The connections of living processes that have a share, for observers. System calls as above. */
+/* The connections of living processes that have a share, for observers. System calls: a walk. */
 uint32_t bulkhead_count(const struct segment *segment, uint32_t circuit);
+
+/* What the circuit's word says; and an idle circuit's, whose place is handed over: nobody has a share. */
+uint32_t bulkhead_counted(const struct segment *segment, uint32_t circuit);
+void bulkhead_clear(struct circuit_entry *entry);
 
 #endif

@@ -1,118 +1,100 @@
 /*
- * calls.c - the table of calls: claiming, reading, moving and giving back records.
+ * calls.c - the table of calls: beginning, reading, moving and settling them.
  *
- * Invariants: a record whose owner is 0 is settled, or was never used (number 0). Its fields are written only by its
- * owner, and only while it is settled (calls_begin), but for the times, which are written before the move to their
- * phase. So who wins the CAS of an unsettled state word has read fields that belong to it.
+ * Invariants: a record whose owner is 0 is not in flight, or was never used (number 0). Its fields are written only by
+ * its owner, and only while it is claimed or reserved (calls_begin), but for the times, which are written before the
+ * move to their phase. So who wins the CAS of an unsettled state word has read fields that belong to it.
+ *
+ * One step after the other, and what an end (a kill, a jump) between two leaves:
+ *   claimed (owner, then CLAIMED)   nothing was counted; given back as it is
+ *   its share marked, counted       bulkhead.c tells which, and goes on from there
+ *   a probe's token noted           the lease stands or does not: its permit is given back by the token
+ *   admitted is counted             a few instructions before the next step: the sums may miss it
+ *   in flight (UNSETTLED)           neutral, unknown
+ *   settled                         its outcome is counted a few steps later: the sums may miss it
+ *   the share counted off           bulkhead.c goes on from there
+ *   free (owner 0)                  a hint may be wrong (claim.c)
+ * A dead owner's records are found by burial.c, a living one's that a jump has left by lost.c.
  */
 #include "segment/calls.h"
 
 #include <stdatomic.h>
 
+#include "segment/bulkhead.h"
+#include "segment/due.h"
 #include "segment/process.h"
 #include "segment/record.h"
 
-/* So many places around the hint are looked at before the table grows: long-lived connections need not be passed by. */
-#define CLAIM_LOOKS 64u
-
 uint32_t calls_limit(const struct segment *segment)
 {
-    /* seq_cst: see claim_above. */
+    /* seq_cst: see raise_high in claim.c. */
     uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_seq_cst);
 
     return high < segment->capacity.calls ? high : segment->capacity.calls;
 }
 
-/* --- claiming --- */
+/* --- a call's life --- */
 
-static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
+void calls_name_circuit(struct segment *segment, uint32_t call, uint32_t circuit)
 {
-    struct call *record = &segment->calls[call];
-    uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed);
-
-    /* Acquire: the former owner's settling is seen, so that the number goes on from it. */
-    if (owner != 0 || !atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, holder,
-                                                               memory_order_acquire, memory_order_relaxed))
-        return false;
-    if (atomic_load_explicit(&record->injected, memory_order_relaxed) != 0)
-        atomic_store_explicit(&record->injected, 0, memory_order_relaxed);
-    /* One that a dead owner left; what it stands for is counted anew when that matters (bulkhead.c). */
-    atomic_store_explicit(&record->share, 0, memory_order_relaxed);
-    return true;
+    if (call >= segment->capacity.calls)
+        return;
+    /* Only where it is another one: the line is many records'. Relaxed: published by what follows. */
+    if (atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != circuit)
+        atomic_store_explicit(&segment->call_circuit[call], circuit, memory_order_relaxed);
 }
 
-/* Looks at `looks` places from `first` on, round the `limit` places in use. */
-static uint32_t claim_among(struct segment *segment, uint32_t holder, uint32_t first, uint32_t looks, uint32_t limit)
-{
-    for (uint32_t i = 0; i < looks; i++) {
-        uint32_t call = (first + i) % limit;
-
-        if (claim_at(segment, call, holder)) {
-            atomic_store_explicit(&segment->map->calls_hint, call + 1, memory_order_relaxed);
-            return call;
-        }
-    }
-    return CALL_NONE;
-}
-
-/* Takes the first place that was never used. */
-static uint32_t claim_above(struct segment *segment, uint32_t holder)
-{
-    for (uint32_t call = calls_limit(segment); call < segment->capacity.calls; call++) {
-        bool claimed = claim_at(segment, call, holder);
-        uint32_t high = call;
-
-        /*
-         * Raised by whoever finds it too low: the one who claimed the place may have been killed in between. seq_cst as
-         * in calls_begin: a scan that is not told of the call that begins here sees the place.
-         */
-        while (high <= call && !atomic_compare_exchange_weak_explicit(&segment->map->calls_high, &high, call + 1,
-                                                                      memory_order_seq_cst, memory_order_relaxed)) {
-        }
-        if (claimed)
-            return call;
-    }
-    return CALL_NONE;
-}
-
-uint32_t calls_claim(struct segment *segment, uint32_t holder)
-{
-    if (segment->map == NULL || holder == 0)
-        return CALL_NONE;
-
-    uint32_t limit = calls_limit(segment), call = CALL_NONE;
-    uint32_t hint = atomic_load_explicit(&segment->map->calls_hint, memory_order_relaxed);
-    if (hint >= limit)
-        hint = 0;
-    if (limit > 0)
-        call = claim_among(segment, holder, hint, limit < CLAIM_LOOKS ? limit : CLAIM_LOOKS, limit);
-    if (call == CALL_NONE)
-        call = claim_above(segment, holder);
-    if (call == CALL_NONE && limit > 0)
-        call = claim_among(segment, holder, hint, calls_limit(segment), calls_limit(segment));
-    return call;
-}
-
-void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
-                 enum phase phase, uint64_t started_ns, uint64_t due_ns)
+_Atomic uint64_t *calls_note_probe(struct segment *segment, uint32_t call, int address)
 {
     struct call *record = record_at(segment, call);
 
     if (record == NULL)
+        return NULL;
+    /* Relaxed: for this process's own eyes (lost.c). */
+    atomic_store_explicit(&record->token, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->address, (uint32_t)(address + 1), memory_order_relaxed);
+    return &record->token;
+}
+
+void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_ns)
+{
+    if (due_ns == DUE_NEVER || call >= segment->capacity.calls)
         return;
-    uint32_t number = state_number(atomic_load_explicit(&record->state, memory_order_relaxed)) + 1;
-    if (number == 0)
-        number = 1;
+    /* The group first: who finds the common word due finds the group so. */
+    due_note(&segment->call_group[call / CALL_GROUP].due, due_ns);
+    due_note(&segment->map->calls_due, due_ns);
+}
+
+bool calls_fill(struct segment *segment, uint32_t call, const struct call_view *view, uint32_t circuit,
+                const struct ticket *ticket, uint64_t started_ns, uint64_t due_ns)
+{
+    struct call *record = record_at(segment, call);
+
+    /* Looked at once before anything is written: after that a claimer would have to stand still here for seconds. */
+    if (record == NULL || !state_is_taken(view->raw) ||
+        atomic_load_explicit(&record->state, memory_order_relaxed) != view->raw)
+        return false;
     atomic_store_explicit(&record->circuit, circuit, memory_order_relaxed);
+    calls_name_circuit(segment, call, circuit);
     atomic_store_explicit(&record->generation, ticket->generation, memory_order_relaxed);
     atomic_store_explicit(&record->token, ticket->token, memory_order_relaxed);
     atomic_store_explicit(&record->address, (uint32_t)(ticket->address + 1), memory_order_relaxed);
-    calls_set_times(segment, call, started_ns, due_ns);
+    record_set_times(record, started_ns, due_ns);
+    return true;
+}
+
+bool calls_begin(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase,
+                 uint64_t due_ns)
+{
     /*
-     * Release: with the state come the fields. seq_cst: and before the next due time is looked at, so that a scan that
-     * passed this record already is told (overdue.c).
+     * With the state come the fields. seq_cst: and before the due words are read, so that a look that passed this
+     * record already is told (due.h).
      */
-    atomic_store_explicit(&record->state, state_pack(number, phase, CALL_UNSETTLED), memory_order_seq_cst);
+    if (!record_replace(&segment->calls[call], view->raw,
+                        state_pack(state_number(view->raw), phase, CALL_UNSETTLED)))
+        return false;
+    calls_note_due(segment, call, due_ns);
+    return true;
 }
 
 void calls_mark_injected(struct segment *segment, uint32_t call)
@@ -123,22 +105,6 @@ void calls_mark_injected(struct segment *segment, uint32_t call)
         /* Relaxed: who settles the call before it is seen has settled nothing that was injected yet. */
         atomic_store_explicit(&record->injected, 1, memory_order_relaxed);
 }
-
-bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
-{
-    struct call *record = record_at(segment, call);
-
-    if (record == NULL || owner == 0 || state_in_flight(atomic_load_explicit(&record->state, memory_order_relaxed)))
-        return false;
-    /* Release: the next owner sees the settled state. */
-    if (!atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, 0, memory_order_release,
-                                                 memory_order_relaxed))
-        return false;
-    atomic_store_explicit(&segment->map->calls_hint, call, memory_order_relaxed);
-    return true;
-}
-
-/* --- a call's life --- */
 
 bool calls_read(const struct segment *segment, uint32_t call, struct call_view *view)
 {
@@ -223,9 +189,9 @@ bool calls_settle(struct segment *segment, uint32_t call, const struct call_view
 
 bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view)
 {
-    uint64_t reserved = state_pack(state_number(view->raw) + 1, PHASE_ANSWERED, CALL_RESERVED);
+    uint64_t reserved = state_pack(state_next_number(view->raw), PHASE_ANSWERED, CALL_RESERVED);
 
-    if (view->in_flight || view->settled == CALL_RESERVED || !state_replace(segment, call, view->raw, reserved))
+    if (view->in_flight || state_is_taken(view->raw) || !state_replace(segment, call, view->raw, reserved))
         return false;
     view->raw = reserved;
     return true;
@@ -247,18 +213,20 @@ bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint
 
 bool calls_refer_to(struct segment *segment, uint32_t circuit)
 {
-    struct liveness liveness = {0};
-
     for (uint32_t call = 0; call < calls_limit(segment); call++) {
         struct call_view view;
 
-        if (!calls_read(segment, call, &view) || view.circuit != circuit)
+        if (atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) == 0 ||
+            atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != circuit ||
+            !calls_read(segment, call, &view) || view.circuit != circuit)
             continue;
-        if (liveness_ask(&liveness, segment, view.owner))
+        if (process_asked(segment, view.owner) != NULL)
             return true;
         /* Uncounted, for the circuit's counts go too. */
-        if (!view.in_flight || calls_settle(segment, call, &view, CALL_SETTLED))
-            calls_release(segment, call, view.owner);
+        if (view.in_flight && !calls_settle(segment, call, &view, CALL_SETTLED))
+            continue;
+        bulkhead_give(segment, call, view.owner, 0);
+        calls_release(segment, call, view.owner);
     }
     return false;
 }

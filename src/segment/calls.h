@@ -27,6 +27,7 @@ enum call_settled {
     CALL_OVERDUE,       /* charged while it still hung */
     CALL_OVERDUE_ENDED, /* charged, and what became of it afterwards was seen too */
     CALL_RESERVED,      /* settled, and somebody is about to begin the next one */
+    CALL_CLAIMED,       /* the record was claimed, and its first call has not begun */
 };
 
 /* A call as it was read, all of it from shared memory and range-checked. */
@@ -49,9 +50,24 @@ static inline uint64_t calls_due_after(uint64_t now_ns, uint64_t timeout_ns)
 
 /* A free record, taken for `holder`; CALL_NONE if there is none. */
 uint32_t calls_claim(struct segment *segment, uint32_t holder);
-/* Begins a call on a record that the caller owns and whose last call is settled. */
-void calls_begin(struct segment *segment, uint32_t call, uint32_t circuit, const struct ticket *ticket,
-                 enum phase phase, uint64_t started_ns, uint64_t due_ns);
+/*
+ * Begins the call on a record that was claimed or reserved, as `view` has it, in two steps, between which the caller
+ * counts it: calls_fill writes all but its state, and calls_begin makes it known, also to those who look for what is
+ * overdue. False: the caller was held up so long that the record was taken from it.
+ */
+bool calls_fill(struct segment *segment, uint32_t call, const struct call_view *view, uint32_t circuit,
+                const struct ticket *ticket, uint64_t started_ns, uint64_t due_ns);
+bool calls_begin(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase,
+                 uint64_t due_ns);
+/* A call that stands in the table is overdue from `due_ns` on; DUE_NEVER: nothing is noted. */
+void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_ns);
+/*
+ * Notes to which address a call on the claimed or reserved record will go, and returns where a probe's token is to be
+ * written, before its lease stands; NULL for CALL_NONE.
+ */
+_Atomic uint64_t *calls_note_probe(struct segment *segment, uint32_t call, int address);
+/* Makes the record known to those who look for a circuit's, before its call begins. */
+void calls_name_circuit(struct segment *segment, uint32_t call, uint32_t circuit);
 /* Whatever comes of the record's calls, until it is given back, is injected. */
 void calls_mark_injected(struct segment *segment, uint32_t call);
 /*
@@ -59,7 +75,7 @@ void calls_mark_injected(struct segment *segment, uint32_t call);
  * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.
  */
 bool calls_reserve(struct segment *segment, uint32_t call, struct call_view *view);
-/* Gives the record back if `owner` still has it and its call is settled. */
+/* Gives the record back if `owner` still has it and its call is not in flight. */
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner);
 
 /* False: no such record, or it is free. */
@@ -79,10 +95,16 @@ void calls_excuse(struct segment *segment, uint32_t call, const struct call_view
 bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase);
 bool calls_settle(struct segment *segment, uint32_t call, const struct call_view *view, enum call_settled settled);
 
+/* Takes back a hint that the record is taken, if it is not: for who looks through the table (claim.c). */
+void claim_hint(struct segment *segment, uint32_t call);
+
 /* How many records are worth looking at: all in use lie below. */
 uint32_t calls_limit(const struct segment *segment);
 
-/* Whether a living process has a record on that circuit; gives back those of dead ones, uncounted. System calls. */
+/*
+ * Whether somebody who is not known to be dead has a record on that circuit; gives back those of the dead, uncounted.
+ * For who gives an idle circuit's place away: a walk, but over little memory. No system call.
+ */
 bool calls_refer_to(struct segment *segment, uint32_t circuit);
 
 /* Calls in flight on a circuit whose owner is not known to be dead; for observers. System calls. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "breaker/hash.h"
+#include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/clock.h"
 #include "segment/journal.h"
@@ -214,13 +215,9 @@ static void clear(struct circuit_entry *entry, uint64_t now_ns)
     }
     for (unsigned int i = 0; i < REHEARSALS; i++)
         atomic_store_explicit(&entry->rehearsals[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&entry->next_due_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->forced, 0, memory_order_relaxed);
-    /* A count that nobody has a share in any more; a change of the word keeps an old look at it from coming true. */
-    atomic_store_explicit(&entry->connections,
-                          ((atomic_load_explicit(&entry->connections, memory_order_relaxed) >> 32) + 1) << 32,
-                          memory_order_relaxed);
+    bulkhead_clear(entry);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
     /* Release: who finds this note finds the tombstone too, see mark_used. */
     atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_release);

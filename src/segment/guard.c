@@ -59,7 +59,7 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         if (!moves && step == 0 && (phase < view.phase || phase == PHASE_CONNECTED || view.due_ns == DUE_NEVER))
             return;
         if (view.phase == PHASE_CONNECTING && now_ns >= view.due_ns) {
-            overdue_charge_call(guard, call, target, &view, now_ns);
+            overdue_charge_call(guard, target, call, call, &view, OVERRAN_CAME, now_ns);
             return;
         }
 
@@ -67,7 +67,7 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         calls_set_times(guard->segment, call, now_ns, due_ns);
         if (moves && !calls_move(guard->segment, call, &view, next))
             continue;
-        overdue_note(guard->segment, view.circuit, due_ns);
+        calls_note_due(guard->segment, call, due_ns);
         return;
     }
 }
@@ -195,7 +195,7 @@ void guard_forget(struct guard *guard, uint32_t call, const struct target *targe
                 continue;
             settle_call(guard, target, shard, &view, &ending, now_ns);
         }
-        bulkhead_give(guard->segment, call, target->max_connections);
+        bulkhead_give(guard->segment, call, guard->holder, target->max_connections);
         calls_release(guard->segment, call, guard->holder);
         return;
     }
@@ -211,7 +211,7 @@ void guard_disown(struct segment *segment, uint32_t holder)
             continue;
         if (view.in_flight)
             calls_settle(segment, call, &view, CALL_SETTLED);
-        bulkhead_doubt(segment, call);
+        bulkhead_give(segment, call, holder, 0);
         calls_release(segment, call, holder);
     }
 }

@@ -34,9 +34,23 @@ struct guard {
      * guard_connected or guard_excuse was told. NULL: it hangs. May make system calls.
      */
     bool (*still_hangs)(uint32_t call, enum phase phase, void *context);
+    /*
+     * The target of that name in the present policy, under which an overdue call of another circuit is charged; NULL:
+     * it has none. NULL: only calls of the circuit that is asked for are charged.
+     */
+    const struct target *(*target_named)(const char *name, void *context);
+    /*
+     * Whether a record of this very process's has a connection: `number` is what guard_name gave it. False: its call
+     * was jumped out of. NULL: all have. No system call.
+     */
+    bool (*keeps)(uint32_t call, uint32_t number, void *context);
     void *context;
-    _Atomic uint64_t sweep_after_ns; /* private: when the dead owners' records are looked for again; start with 0 */
-    _Atomic uint64_t tidy_after_ns;  /* private: the same, when there is no need; start with 0 */
+    /* Private, to start with 0. */
+    _Atomic uint64_t ask_after_ns;    /* real clock: when one call of this process may ask about the living again */
+    _Atomic uint64_t need_after_ns;   /* the same, when there is no room */
+    _Atomic uint64_t lost_after_ns;   /* real clock: when what was jumped out of is looked for again */
+    _Atomic uint64_t lost_round;      /* number of the present look:32 | how far it has come:32 (lost.c) */
+    _Atomic uint32_t sharers_cursor;  /* whose share is asked about next */
 };
 
 /* An attempt, as the engine sees it. */
@@ -75,8 +89,9 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 struct quiet_place {
     struct circuit_entry *entry;
     struct call *record;
-    _Atomic uint32_t *owner; /* of the record */
-    uint32_t holder, circuit, call;
+    const struct segment *segment;
+    uint32_t holder, circuit;
+    _Atomic uint32_t call; /* CALL_NONE when somebody else has it to judge */
 };
 bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place);
 bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
@@ -109,6 +124,14 @@ uint64_t guard_due(const struct guard *guard, uint32_t call);
  */
 struct outcome guard_settle(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
                             struct observation *observation, uint64_t now_ns);
+
+/*
+ * What the engine knows the record by from now on (not 0, less than CALL_NUMBER_MAX); and what that is, 0 if it was
+ * not told or the record is not this process's. Only the process itself reads it: it is to be checked all the same.
+ */
+#define CALL_NUMBER_MAX (UINT32_C(1) << 31)
+bool guard_name(const struct guard *guard, uint32_t call, uint32_t number);
+uint32_t guard_number(const struct guard *guard, uint32_t call);
 
 /* Whether a call is over: settled, and not as an overdue one whose real end is still to come. */
 bool guard_is_over(const struct guard *guard, uint32_t call);

@@ -20,11 +20,14 @@ static size_t place(size_t *end, size_t count, size_t element)
 
 struct segment_places layout_measure(const struct capacity *capacity)
 {
+    const size_t groups = (capacity->calls + CALL_GROUP - 1) / CALL_GROUP;
     struct segment_places places;
     size_t end = sizeof(struct segment_header);
     places.processes = place(&end, capacity->processes, sizeof(struct process_slot));
     places.call_owner = place(&end, capacity->calls, sizeof(uint32_t));
-    places.call_group = place(&end, (capacity->calls + CALL_GROUP - 1) / CALL_GROUP, sizeof(uint64_t));
+    places.call_circuit = place(&end, capacity->calls, sizeof(uint32_t));
+    places.call_group = place(&end, groups, sizeof(struct call_group));
+    places.call_full = place(&end, (groups + 63) / 64, sizeof(uint64_t));
     places.calls = place(&end, capacity->calls, sizeof(struct call));
     places.events = place(&end, capacity->events, sizeof(struct event_slot));
     places.circuits = place(&end, capacity->circuits, sizeof(struct circuit_entry));
@@ -40,7 +43,9 @@ void layout_point(struct segment *segment, void *base, const struct capacity *ca
     segment->size = places.size;
     segment->processes = (struct process_slot *)(void *)(bytes + places.processes);
     segment->call_owner = (_Atomic uint32_t *)(void *)(bytes + places.call_owner);
-    segment->call_group = (_Atomic uint64_t *)(void *)(bytes + places.call_group);
+    segment->call_circuit = (_Atomic uint32_t *)(void *)(bytes + places.call_circuit);
+    segment->call_group = (struct call_group *)(void *)(bytes + places.call_group);
+    segment->call_full = (_Atomic uint64_t *)(void *)(bytes + places.call_full);
     segment->calls = (struct call *)(void *)(bytes + places.calls);
     segment->events = (struct event_slot *)(void *)(bytes + places.events);
     segment->circuits = (struct circuit_entry *)(void *)(bytes + places.circuits);

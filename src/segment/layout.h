@@ -37,7 +37,7 @@ struct circuit_entry {
     _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
     _Atomic uint32_t forced;                            /* enum forced: an operator's word */
-    _Atomic uint64_t next_due_ns;                       /* no call of this circuit is overdue before */
+    uint64_t reserved;
     _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
     _Atomic uint64_t refusal_noted;                     /* which first refusals are in the journal (report.c) */
     _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
@@ -47,14 +47,27 @@ struct circuit_entry {
     struct event_slot failures[2];    /* the last failure, frozen here when the journal has gone on */
     struct event_slot transitions[2]; /* the last transition */
     _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (rehearsal.c) */
-    _Atomic uint64_t connections;            /* changes:32 | connections that have a share:32 (bulkhead.c) */
+    _Atomic uint64_t connections;            /* that have a share, and the last step that was counted (bulkhead.c) */
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
     _Atomic uint64_t sought_ns; /* real clock: when a place was last sought in vain from here on (circuits.c) */
 };
 
-/* One guarded connection and the call that is in flight on it; whose it is stands apart, in call_owner. */
+/*
+ * What CALL_GROUP records have together: when a call of theirs may be overdue (due.h), and which of them are taken. The
+ * bits are hints, so that a free one is found without a walk: call_owner decides.
+ */
+struct call_group {
+    _Atomic uint64_t due;
+    _Atomic uint64_t taken;
+};
+_Static_assert(sizeof(struct call_group) == 16, "the same in 32 and 64 bit");
+
+/*
+ * One guarded connection and the call that is in flight on it. Whose it is stands apart, in call_owner, and its circuit
+ * a second time in call_circuit: close together, so that who looks for some touches few lines.
+ */
 struct call {
-    uint32_t reserved;
+    _Atomic uint32_t number;     /* for its owner's eyes alone: what it knows it by (lost.c) */
     _Atomic uint32_t circuit;    /* index of its circuit */
     _Atomic uint64_t state;      /* phase:8 | settled:8 | number of the call on this connection:32 */
     _Atomic uint64_t due_ns;     /* circuits' clock: overdue from then on; UINT64_MAX: never */
@@ -63,8 +76,7 @@ struct call {
     _Atomic uint64_t token;      /* of its ticket */
     _Atomic uint32_t address;    /* of its ticket, + 1 */
     _Atomic uint32_t injected;   /* its connection was given a fault in rehearsal */
-    _Atomic uint32_t share;      /* of its circuit's max_connections (bulkhead.c); 0: none */
-    uint32_t reserved2;
+    _Atomic uint64_t share;      /* of its circuit's max_connections (bulkhead.c) */
 };
 _Static_assert(sizeof(struct call) == 64, "one line each");
 
@@ -82,7 +94,8 @@ struct process_slot {
     char program[PROGRAM_NAME_MAX];
     _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
     _Atomic uint32_t proof;        /* epoch:20 | 1: it has the lock of its identity (proof.h) */
-    _Atomic uint64_t spare[5];
+    _Atomic uint64_t asked_ns;     /* real clock: when somebody last asked whether it lives */
+    _Atomic uint64_t spare[4];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
 
@@ -101,7 +114,8 @@ _Static_assert(sizeof(struct segment_stamp) == 128, "two lines");
 
 /*
  * The beginning of the file. Behind it lie the tables, each on a line of its own, at offsets that follow from the
- * capacities: processes, owners of calls, due words of calls' groups, calls, events, circuits (layout_measure). They
+ * capacities: processes, owners and circuits of calls, their groups, which groups are full, calls, events, circuits
+ * (layout_measure). They
  * are reached through the pointers of struct segment alone.
  */
 struct segment_header {
@@ -114,8 +128,13 @@ struct segment_header {
     _Atomic uint64_t log_lost; /* lines of SOCKFUSE_LOG that could not be written */
     uint64_t reserved2;
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
-    _Alignas(64) _Atomic uint64_t calls_due;   /* a lower bound of all calls' due times; not in use yet */
-    _Atomic uint64_t calls_spare[7];
+    _Alignas(64) _Atomic uint64_t calls_due; /* no call is overdue before (due.h) */
+    _Atomic uint32_t calls_cursor;           /* the group where the next look at others' calls begins */
+    _Atomic uint32_t owners_cursor;          /* the process that is asked next whether it lives */
+    _Atomic uint64_t burial;                 /* deaths:32 | how far the table was looked through since:32 (burial.c) */
+    _Atomic uint32_t deaths;                 /* identities that ended with records of theirs left, perhaps */
+    uint32_t calls_reserved;
+    _Atomic uint64_t calls_spare[4];
     _Alignas(64) _Atomic uint32_t reloads; /* how many edited policies were handed over (handover.c) */
     uint32_t reserved3;
     _Atomic uint64_t reloaded_ns; /* real clock: the last time */
@@ -128,7 +147,7 @@ struct segment_header {
 
 /* Where the tables begin, and the size of the base. */
 struct segment_places {
-    size_t processes, call_owner, call_group, calls, events, circuits, size;
+    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, size;
 };
 
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */
@@ -144,7 +163,6 @@ LAYOUT_PIN(event_slot, event, 8);
 LAYOUT_PIN(circuit_entry, hash, 0);
 LAYOUT_PIN(circuit_entry, ready, 8);
 LAYOUT_PIN(circuit_entry, forced, 12);
-LAYOUT_PIN(circuit_entry, next_due_ns, 16);
 LAYOUT_PIN(circuit_entry, last_used_ns, 24);
 LAYOUT_PIN(circuit_entry, refusal_noted, 32);
 LAYOUT_PIN(circuit_entry, failure_writes, 40);
@@ -163,6 +181,7 @@ LAYOUT_PIN(call, circuit, 4);
 LAYOUT_PIN(call, state, 8);
 LAYOUT_PIN(call, injected, 52);
 LAYOUT_PIN(call, share, 56);
+LAYOUT_PIN(call_group, taken, 8);
 LAYOUT_PIN(process_slot, claim, 0);
 LAYOUT_PIN(process_slot, start, 8);
 LAYOUT_PIN(process_slot, space, 16);
@@ -184,6 +203,8 @@ LAYOUT_PIN(segment_header, calls_hint, 156);
 LAYOUT_PIN(segment_header, processes_high, 160);
 LAYOUT_PIN(segment_header, events_head, 192);
 LAYOUT_PIN(segment_header, calls_due, 256);
+LAYOUT_PIN(segment_header, burial, 272);
+LAYOUT_PIN(segment_header, deaths, 280);
 LAYOUT_PIN(segment_header, reloads, 320);
 LAYOUT_PIN(segment_header, reloaded_ns, 328);
 LAYOUT_PIN(segment_header, join_cursor, 384);

@@ -1,28 +1,44 @@
 /*
- * overdue.c - finding overdue calls, without a list of them.
+ * overdue.c - finding overdue calls, without a list of them and without a walk over all.
  *
- * Each circuit has the time before which none of its calls is overdue. An admission that comes at or after that time
- * scans the table; it first moves the time a second on, so that it is the only one, and so that another will scan if
- * it is killed. A call that begins behind the scan's back takes away the mark SCANNING: then the scan does not know
- * the true minimum, leaves the second, and the next scan finds it. (The call's state is stored before the mark is
- * looked for, the mark is set before the states are read, all of it sequentially consistent: one of the two sees the
- * other.)
+ * One word says before which time no call is overdue, and one for each group of records the same of the group (due.h).
+ * An admission that comes at or after the common time looks at the groups whose own time has come: there at all calls
+ * of its own circuit, by the compact list of the records' circuits, and, as far as its bounds go, at the others. Many
+ * may look at the same time; of all who find a call overdue, the one who wins the CAS of its state charges it. What a
+ * look leaves undone leaves the words as they are, so that the next admission goes on.
+ *
+ * A call that hangs and can't be charged now (its owner knows better, or its target is unknown to this process's
+ * policy) is put off: looked at again a second later, by whoever comes then.
  */
 #include "segment/overdue.h"
 
 #include <stdatomic.h>
 
+#include "segment/burial.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
+#include "segment/due.h"
 #include "segment/layout.h"
 #include "segment/settle.h"
 
-#define RESCAN_NS NS_PER_S
-#define SWEEP_NS NS_PER_S
+#define PUT_OFF_NS NS_PER_S
+/* What one admission does at the most: calls of its own circuit, and of the others. */
+#define OWN_MAX 64u
+#define OTHERS_MAX 8u
+/* Of its own circuit's calls each may have another owner, who must be known to live before the call is charged. */
+#define OWN_ASKED OWN_MAX
 
-/* The lowest bit of next_due_ns; times are rounded down to even nanoseconds. */
-#define SCANNING UINT64_C(1)
+/* One admission's look. */
+struct scan {
+    struct guard *guard;
+    const struct attempt *attempt;
+    uint64_t now_ns;
+    uint32_t own_left, others_left;
+    struct asking *asking; /* for the others' sake */
+    struct asking own;
+    bool refusing;
+};
 
 static uint64_t later(uint64_t now_ns, uint64_t duration_ns)
 {
@@ -34,174 +50,163 @@ static uint64_t earlier_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void overdue_note_at(struct circuit_entry *entry, uint64_t due_ns)
+void overdue_charge_call(const struct guard *guard, const struct target *target, unsigned int shard, uint32_t call,
+                         const struct call_view *view, enum overran overran, uint64_t now_ns)
 {
-    uint64_t known = atomic_load_explicit(&entry->next_due_ns, memory_order_seq_cst);
-
-    due_ns &= ~SCANNING;
-    while (due_ns < known || (known & SCANNING) != 0) {
-        if (atomic_compare_exchange_weak_explicit(&entry->next_due_ns, &known, earlier_of(due_ns, known & ~SCANNING),
-                                                  memory_order_seq_cst, memory_order_seq_cst))
-            return;
-    }
-}
-
-void overdue_note(struct segment *segment, uint32_t circuit, uint64_t due_ns)
-{
-    struct circuit_entry *entry = circuits_entry(segment, circuit);
-
-    if (entry != NULL && due_ns != DUE_NEVER)
-        overdue_note_at(entry, due_ns);
-}
-
-bool overdue_is_possible(const struct circuit_entry *entry, uint64_t now_ns)
-{
-    return now_ns >= atomic_load_explicit(&entry->next_due_ns, memory_order_relaxed);
-}
-
-/* One admission's look at the table. */
-struct scan {
-    struct guard *guard;
-    const struct target *target;
-    unsigned int shard;
-    uint64_t now_ns;
-    struct liveness liveness;
-};
-
-/*
- * A dead probe's call is late, and its lease is left to the next admission on its circuit, which knows what comes
- * first: a deadline that has passed (then the probe has failed, whenever its holder died: `timeout 5 curl` is killed
- * after a probe_timeout of a second), or the holder's death. Any other call is neutral, as of its own start: nothing is
- * known of it after that.
- */
-static void bury_call(struct scan *scan, const struct call_view *view)
-{
-    struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN},
-                            .at_ns = view->started_ns};
-    struct circuit *circuit = circuits_at(scan->guard->segment, view->circuit);
-
-    if (view->ticket.token == 0)
-        settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
-    else if (circuit != NULL)
-        counters_add(&circuit->counters, scan->shard, COUNT_LATE);
-}
-
-/* A dead owner's record: nobody can say how its call ended. */
-static void bury(struct scan *scan, uint32_t call, const struct call_view *view)
-{
-    struct segment *segment = scan->guard->segment;
-
-    if (view->in_flight) {
-        if (!calls_settle(segment, call, view, CALL_SETTLED))
-            return;
-        bury_call(scan, view);
-    }
-    calls_release(segment, call, view->owner);
-}
-
-static void charge(struct scan *scan, uint32_t call, const struct call_view *view, enum overran overran)
-{
-    struct circuit *circuit = circuits_at(scan->guard->segment, view->circuit);
+    struct circuit *circuit = circuits_at(guard->segment, view->circuit);
     if (circuit == NULL)
         return;
     struct observation observation = {
         .phase = view->phase,
         .seen = SEEN_OVERDUE,
         .other_answered = circuit_other_answered(circuit, view->ticket.address),
-        .waited_ns = scan->now_ns > view->started_ns ? scan->now_ns - view->started_ns : 0,
+        .waited_ns = now_ns > view->started_ns ? now_ns - view->started_ns : 0,
     };
     struct ending ending = {
-        .outcome = outcome_judge(&observation, &scan->target->rules),
+        .outcome = outcome_judge(&observation, &target->rules),
         /* It failed when it became overdue: the state at a time does not depend on when somebody looked. */
         .at_ns = view->due_ns,
         .elapsed_ns = observation.waited_ns,
         .overran = overran,
     };
 
-    if (ending.outcome.verdict == VERDICT_NONE || !calls_settle(scan->guard->segment, call, view, CALL_OVERDUE))
+    if (ending.outcome.verdict == VERDICT_NONE || !calls_settle(guard->segment, call, view, CALL_OVERDUE))
         return;
-    counters_add(&circuit->counters, scan->shard, COUNT_OVERDUE);
-    settle_call(scan->guard, scan->target, scan->shard, view, &ending, scan->now_ns);
+    counters_add(&circuit->counters, shard, COUNT_OVERDUE);
+    settle_call(guard, target, shard, view, &ending, now_ns);
 }
 
-void overdue_charge_call(struct guard *guard, uint32_t call, const struct target *target, const struct call_view *view,
-                         uint64_t now_ns)
+/* Returns when the call is to be looked at again. */
+static uint64_t charge(const struct scan *scan, const struct target *target, uint32_t call,
+                       const struct call_view *view)
 {
-    struct scan scan = {.guard = guard, .target = target, .shard = call, .now_ns = now_ns};
-
-    charge(&scan, call, view, OVERRAN_CAME);
-}
-
-/* Whether the engine knows that an overdue call of this very process does not hang; it may have moved it by then. */
-static bool is_known_to_live(const struct guard *guard, uint32_t call, const struct call_view *view)
-{
-    return guard->still_hangs != NULL && !guard->still_hangs(call, view->phase, guard->context);
-}
-
-/* Looks at one call of the circuit; returns when it should be looked at again. */
-static uint64_t scan_call(struct scan *scan, uint32_t call, struct call_view *view)
-{
-    struct guard *guard = scan->guard;
-
-    if (!view->in_flight)
-        return DUE_NEVER;
-    if (view->due_ns > scan->now_ns)
-        return view->due_ns;
-    if (view->owner != guard->holder) {
-        if (!liveness_ask(&scan->liveness, guard->segment, view->owner)) {
-            bury(scan, call, view);
-            return DUE_NEVER;
-        }
-    } else if (is_known_to_live(guard, call, view)) {
-        if (!calls_read(guard->segment, call, view) || !view->in_flight)
-            return DUE_NEVER;
-        return view->due_ns > scan->now_ns ? view->due_ns : later(scan->now_ns, RESCAN_NS);
-    }
-    charge(scan, call, view, OVERRAN_HANGS);
+    overdue_charge_call(scan->guard, target, scan->attempt->shard, call, view, OVERRAN_HANGS, scan->now_ns);
     return DUE_NEVER;
 }
 
-void overdue_charge(struct guard *guard, const struct target *target, unsigned int shard, uint32_t circuit,
-                    uint64_t now_ns)
+/* An overdue call of this very process: does it hang? The engine may have moved it by then. */
+static uint64_t charge_own(struct scan *scan, const struct target *target, uint32_t call, struct call_view *view)
 {
-    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
-    uint64_t due, mark = later(now_ns, RESCAN_NS) | SCANNING, next = DUE_NEVER;
+    struct guard *guard = scan->guard;
 
-    if (entry == NULL)
-        return;
-    due = atomic_load_explicit(&entry->next_due_ns, memory_order_relaxed);
-    if (now_ns < due || !atomic_compare_exchange_strong_explicit(&entry->next_due_ns, &due, mark, memory_order_seq_cst,
-                                                                 memory_order_relaxed))
-        return;
-
-    struct scan scan = {.guard = guard, .target = target, .shard = shard, .now_ns = now_ns};
-    for (uint32_t call = 0; call < calls_limit(guard->segment); call++) {
-        struct call_view view;
-
-        if (calls_read(guard->segment, call, &view) && view.circuit == circuit)
-            next = earlier_of(next, scan_call(&scan, call, &view));
-    }
-    next &= ~SCANNING;
-    if (!atomic_compare_exchange_strong_explicit(&entry->next_due_ns, &mark, next, memory_order_seq_cst,
-                                                 memory_order_relaxed))
-        overdue_note_at(entry, next);
+    /* The engine asks the kernel; a refusal does so only where it may. */
+    if (scan->refusing && guard->still_hangs != NULL && scan->asking->left == 0)
+        return view->due_ns;
+    if (guard->still_hangs == NULL || guard->still_hangs(call, view->phase, guard->context))
+        return charge(scan, target, call, view);
+    if (!calls_read(guard->segment, call, view) || !view->in_flight)
+        return DUE_NEVER;
+    return view->due_ns > scan->now_ns ? view->due_ns : later(scan->now_ns, PUT_OFF_NS);
 }
 
-bool overdue_sweep(struct guard *guard, const struct target *target, unsigned int shard, uint64_t now_ns)
+/* Whether one more call may be treated: of the own circuit until that is open. */
+static bool may_treat(struct scan *scan, bool own)
 {
-    uint64_t after = atomic_load_explicit(&guard->sweep_after_ns, memory_order_relaxed), real_ns = clock_real_ns();
-    struct scan scan = {.guard = guard, .target = target, .shard = shard, .now_ns = now_ns};
+    uint32_t *left = own ? &scan->own_left : &scan->others_left;
 
-    if (real_ns < after ||
-        !atomic_compare_exchange_strong_explicit(&guard->sweep_after_ns, &after, later(real_ns, SWEEP_NS),
-                                                 memory_order_relaxed, memory_order_relaxed))
+    if (*left == 0)
         return false;
-    for (uint32_t call = 0; call < calls_limit(guard->segment); call++) {
-        struct call_view view;
-
-        if (calls_read(guard->segment, call, &view) && view.owner != guard->holder &&
-            !liveness_ask(&scan.liveness, guard->segment, view.owner))
-            bury(&scan, call, &view);
-    }
+    --*left;
     return true;
+}
+
+static uint64_t treat(struct scan *scan, uint32_t call, struct call_view *view)
+{
+    struct guard *guard = scan->guard;
+    const bool own = view->circuit == scan->attempt->circuit && scan->own_left > 0;
+    const struct target *target = view->circuit == scan->attempt->circuit ? scan->attempt->target
+                                                                          : target_of_circuit(guard, view->circuit);
+
+    if (!may_treat(scan, own))
+        return view->due_ns;
+    if (view->owner == guard->holder)
+        return target != NULL ? charge_own(scan, target, call, view) : later(scan->now_ns, PUT_OFF_NS);
+    switch (owner_ask(guard->segment, view->owner, own ? &scan->own : scan->asking)) {
+    case OWNER_IS_DEAD:
+        bury_record(guard, call, view, scan->attempt->shard, scan->now_ns);
+        return DUE_NEVER;
+    case OWNER_UNASKED:
+        return view->due_ns;
+    case OWNER_LIVES:
+        break;
+    }
+    uint64_t next_ns = target != NULL ? charge(scan, target, call, view) : later(scan->now_ns, PUT_OFF_NS);
+    if (own && circuit_is_open(circuits_at(guard->segment, view->circuit)))
+        scan->own_left = 0;
+    return next_ns;
+}
+
+/* Looks at one record; returns when it should be looked at again. */
+static uint64_t look_at(struct scan *scan, uint32_t call)
+{
+    struct call_view view;
+
+    if (!calls_read(scan->guard->segment, call, &view) || !view.in_flight)
+        return DUE_NEVER;
+    return view.due_ns > scan->now_ns ? view.due_ns : treat(scan, call, &view);
+}
+
+static void look_at_group(struct scan *scan, uint32_t group)
+{
+    struct segment *segment = scan->guard->segment;
+    _Atomic uint64_t *due = &segment->call_group[group].due;
+    const uint64_t mark = due_look(due);
+    const uint32_t first = group * CALL_GROUP, limit = segment->capacity.calls;
+    uint64_t next_ns = DUE_NEVER;
+    bool all = true;
+
+    for (uint32_t call = first; call < first + CALL_GROUP && call < limit; call++) {
+        /* seq_cst as in calls_read: who claims it behind this look begins its call behind it. */
+        if (atomic_load_explicit(&segment->call_owner[call], memory_order_seq_cst) == 0)
+            continue;
+        if (scan->others_left == 0) {
+            all = false;
+            if (scan->own_left == 0)
+                return;
+            if (atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != scan->attempt->circuit)
+                continue;
+        }
+        next_ns = earlier_of(next_ns, look_at(scan, call));
+    }
+    if (all)
+        due_looked(due, mark, next_ns);
+}
+
+void overdue_charge(struct guard *guard, const struct attempt *attempt, bool refusing, uint64_t now_ns,
+                    struct asking *asking)
+{
+    struct segment *segment = guard->segment;
+
+    if (segment->map == NULL || !due_has_come(&segment->map->calls_due, now_ns))
+        return;
+    struct scan scan = {
+        .guard = guard,
+        .attempt = attempt,
+        .now_ns = now_ns,
+        .own_left = refusing ? 0 : OWN_MAX,
+        .others_left = OTHERS_MAX,
+        .asking = asking,
+        .own = {.left = OWN_ASKED, .real_ns = asking->real_ns},
+        .refusing = refusing,
+    };
+    const uint64_t mark = due_look(&segment->map->calls_due);
+    const uint32_t groups = (calls_limit(segment) + CALL_GROUP - 1) / CALL_GROUP;
+    uint32_t first = atomic_load_explicit(&segment->map->calls_cursor, memory_order_relaxed), cursor = first;
+    uint64_t next_ns = DUE_NEVER;
+
+    for (uint32_t i = 0; i < groups; i++) {
+        const uint32_t group = (first + i) % groups;
+        _Atomic uint64_t *due = &segment->call_group[group].due;
+
+        if (due_has_come(due, now_ns) && (scan.own_left > 0 || scan.others_left > 0)) {
+            look_at_group(&scan, group);
+            if (scan.others_left > 0)
+                cursor = group;
+        }
+        /* seq_cst: behind the mark. */
+        next_ns = earlier_of(next_ns, due_time(atomic_load_explicit(due, memory_order_seq_cst)));
+    }
+    if (cursor != first)
+        atomic_store_explicit(&segment->map->calls_cursor, cursor, memory_order_relaxed);
+    due_looked(&segment->map->calls_due, mark, next_ns);
 }

@@ -128,6 +128,8 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
     if (!atomic_compare_exchange_strong_explicit(&slot->claim, &claim, mine, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return 0;
+    if (claim_pid(claim) != 0) /* of a dead one, or of this process before an exec: what it left is to be found */
+        atomic_fetch_add_explicit(&segment->map->deaths, 1, memory_order_release);
     tagged_replace(&slot->start, start, newcomer->life.start, epoch);
     tagged_replace(&slot->space, space, newcomer->life.space, epoch);
     tagged_replace(&slot->image, image, newcomer->life.image, epoch);
@@ -304,6 +306,18 @@ bool process_alive(const struct segment *segment, uint32_t holder)
     const struct process_slot *slot = slot_of(segment, holder);
     uint64_t claim = slot ? claim_of(slot, holder) : 0;
     return claim != 0 && claimer_goes_on(segment, (holder >> EPOCH_BITS) - 1, claim);
+}
+
+_Atomic uint64_t *process_asked(const struct segment *segment, uint32_t holder)
+{
+    struct process_slot *slot = slot_of(segment, holder);
+    return slot != NULL && claim_of(slot, holder) != 0 ? &slot->asked_ns : NULL;
+}
+
+uint32_t process_holder(const struct segment *segment, uint32_t index)
+{
+    uint64_t claim = load_claim(&segment->processes[index]);
+    return claim_pid(claim) != 0 ? holder_of(index, claim) : 0;
 }
 
 bool process_describe(const struct segment *segment, uint32_t holder, struct process_view *view)

@@ -32,6 +32,13 @@ void process_leave(struct segment *segment, uint32_t holder);
  */
 bool process_alive(const struct segment *segment, uint32_t holder);
 
+/*
+ * For owners.c: when it was last asked whether the holder lives; NULL if its slot is not its own any more. And the
+ * holder that has the place with this index; 0: none. No system call.
+ */
+_Atomic uint64_t *process_asked(const struct segment *segment, uint32_t holder);
+uint32_t process_holder(const struct segment *segment, uint32_t index);
+
 /* What a holder runs by now, for observers; `keeps_policy`: it takes no reload. No system call. */
 void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy);
 

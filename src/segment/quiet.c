@@ -9,22 +9,34 @@
  * it writes; then the call counts as one that came a moment earlier, as on the long way.
  */
 #include "segment/circuits.h"
+#include "segment/due.h"
 #include "segment/force.h"
 #include "segment/guard.h"
-#include "segment/overdue.h"
 #include "segment/record.h"
 
 bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place)
 {
-    *place = (struct quiet_place){
-        .entry = circuits_entry(guard->segment, circuit),
-        .record = record_at(guard->segment, call),
-        .owner = call < guard->segment->capacity.calls ? &guard->segment->call_owner[call] : NULL,
-        .holder = guard->holder,
-        .circuit = circuit,
-        .call = call,
-    };
+    place->entry = circuits_entry(guard->segment, circuit);
+    place->record = record_at(guard->segment, call);
+    place->segment = guard->segment;
+    place->holder = guard->holder;
+    place->circuit = circuit;
+    atomic_store_explicit(&place->call, call, memory_order_relaxed);
     return place->entry != NULL && place->record != NULL;
+}
+
+static inline uint32_t call_of(const struct quiet_place *place)
+{
+    return atomic_load_explicit(&place->call, memory_order_relaxed);
+}
+
+/* Whether the record is still the process's, for a call that nobody else has to judge. */
+static inline bool is_own(const struct quiet_place *place)
+{
+    uint32_t call = call_of(place);
+
+    return call != CALL_NONE &&
+           atomic_load_explicit(&place->segment->call_owner[call], memory_order_acquire) == place->holder;
 }
 
 /* Whether a closed circuit's calls pass, and count by the target's own settings. */
@@ -39,8 +51,7 @@ static inline bool is_quiet(const struct quiet_place *place, uint64_t *generatio
 {
     const struct call *record = place->record;
 
-    if (!circuit_is_quiet(&place->entry->circuit, generation) ||
-        atomic_load_explicit(place->owner, memory_order_acquire) != place->holder)
+    if (!circuit_is_quiet(&place->entry->circuit, generation) || !is_own(place))
         return false;
     /* Acquire: with the state come the fields. */
     *state = atomic_load_explicit(&record->state, memory_order_acquire);
@@ -52,8 +63,7 @@ static inline bool is_quiet(const struct quiet_place *place, uint64_t *generatio
 /* Neither in flight nor reserved; and a number that is not the last one before 0. */
 static bool can_be_followed(uint64_t state)
 {
-    return state_settled(state) != CALL_UNSETTLED && state_settled(state) != CALL_RESERVED &&
-           state_number(state) != UINT32_MAX;
+    return state_settled(state) != CALL_UNSETTLED && !state_is_taken(state) && state_number(state) != UINT32_MAX;
 }
 
 bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
@@ -63,18 +73,18 @@ bool guard_begin_quietly(const struct quiet_place *place, const struct target *t
     uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns), generation, state;
 
     if (!is_usual(place, target) || !is_quiet(place, &generation, &state) || !can_be_followed(state) ||
-        overdue_is_possible(place->entry, now_ns) ||
+        due_has_come(&place->segment->map->calls_due, now_ns) ||
         !circuit_address_is(circuit, record_address(place->record), address_key))
         return false;
-    counters_add(&circuit->counters, place->call, COUNT_ADMITTED);
+    counters_add(&circuit->counters, call_of(place), COUNT_ADMITTED);
     record_set_times(place->record, now_ns, due_ns);
     if (!record_replace(place->record, state, state_pack(state_number(state) + 1, PHASE_REQUESTED, CALL_UNSETTLED))) {
         /* Another thread of this process has begun the call, or is about to: what then follows, guard_begin knows. */
-        counters_take_back(&circuit->counters, place->call, COUNT_ADMITTED);
+        counters_take_back(&circuit->counters, call_of(place), COUNT_ADMITTED);
         return false;
     }
     if (__builtin_expect(due_ns != DUE_NEVER, 0))
-        overdue_note_at(place->entry, due_ns);
+        calls_note_due(place->segment, call_of(place), due_ns);
     return true;
 }
 
@@ -94,6 +104,6 @@ bool guard_settle_quietly(const struct quiet_place *place, const struct target *
         return false;
     if (__builtin_expect(circuit_has_neighbours(circuit), 0))
         circuit_address_answered(circuit, record_address(place->record));
-    circuit_count_success(circuit, settings, place->call, generation, now_ns);
+    circuit_count_success(circuit, settings, call_of(place), generation, now_ns);
     return true;
 }

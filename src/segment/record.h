@@ -1,7 +1,7 @@
 /*
  * record.h - one record of the table of calls: its state word taken apart, and the steps by which it changes.
  *
- * Private to calls.c and quiet.c. Any bit pattern can be taken apart (the memory is shared and may be corrupt).
+ * Private to calls.c, claim.c, lost.c and quiet.c. Any bit pattern can be taken apart (the memory is shared and may be corrupt).
  */
 #ifndef SOCKFUSE_SEGMENT_RECORD_H
 #define SOCKFUSE_SEGMENT_RECORD_H
@@ -40,7 +40,21 @@ static inline enum call_settled state_settled(uint64_t state)
 {
     uint32_t settled = (uint32_t)(state >> SETTLED_SHIFT) & FIELD_MASK;
 
-    return settled <= CALL_RESERVED ? (enum call_settled)settled : CALL_SETTLED;
+    return settled <= CALL_CLAIMED ? (enum call_settled)settled : CALL_SETTLED;
+}
+
+/* The number of the call after this one; never 0. */
+static inline uint32_t state_next_number(uint64_t state)
+{
+    uint32_t number = state_number(state) + 1;
+
+    return number != 0 ? number : 1;
+}
+
+/* Whether somebody is about to begin a call on the record, under the number that stands there. */
+static inline bool state_is_taken(uint64_t state)
+{
+    return state_settled(state) == CALL_RESERVED || state_settled(state) == CALL_CLAIMED;
 }
 
 /* Number 0: the record was never used. */

@@ -19,6 +19,7 @@
 struct segment_header;
 struct process_slot;
 struct call;
+struct call_group;
 struct event_slot;
 struct circuit_entry;
 
@@ -33,7 +34,9 @@ struct segment {
     struct capacity capacity;
     struct process_slot *processes;
     struct event_slot *events;
-    _Atomic uint64_t *call_group; /* due words, one for CALL_GROUP records */
+    _Atomic uint32_t *call_circuit; /* each record's circuit once more */
+    _Atomic uint64_t *call_full;    /* a bit for each group of which all records are taken, as a hint */
+    struct call_group *call_group;
     struct circuit_entry *circuits;
     _Atomic uint32_t *call_owner; /* the identity of the process that has the record (process.h); 0: free */
     struct call *calls;

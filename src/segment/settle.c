@@ -4,8 +4,9 @@
 #include "segment/settle.h"
 
 #include "segment/circuits.h"
+#include "segment/clock.h"
 #include "segment/force.h"
-#include "segment/process.h"
+#include "segment/owners.h"
 #include "segment/report.h"
 
 const struct settings *settings_in_force(const struct target *target, enum target_mode mode, struct settings *room)
@@ -17,9 +18,12 @@ const struct settings *settings_in_force(const struct target *target, enum targe
     return room;
 }
 
+/* Who can't be asked now lives, as it did when it was asked last. */
 static bool holder_alive(uint32_t holder, void *context)
 {
-    return process_alive(context, holder);
+    struct asking asking = {.left = 1, .real_ns = clock_real_ns()};
+
+    return owner_ask(context, holder, &asking) != OWNER_IS_DEAD;
 }
 
 struct caller guard_caller(const struct guard *guard, unsigned int shard)
@@ -79,4 +83,31 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
     if (ending->outcome.verdict == VERDICT_FAILURE)
         report_failure(guard, call->circuit, &ended, now_ns);
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
+}
+
+const struct target *target_of_circuit(const struct guard *guard, uint32_t circuit)
+{
+    struct circuit_texts texts;
+
+    if (guard->target_named == NULL || !circuits_texts(guard->segment, circuit, &texts))
+        return NULL;
+    return guard->target_named(texts.target, guard->context);
+}
+
+void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call, uint64_t at_ns,
+                    uint64_t now_ns)
+{
+    /* Of a target that this policy does not have: a neutral outcome is counted, and no setting is asked for. */
+    static const struct target nobodys = {.mode = MODE_ENFORCE};
+    const struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = at_ns};
+    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+
+    if (circuit == NULL)
+        return;
+    if (call->ticket.token != 0) {
+        counters_add(&circuit->counters, shard, COUNT_LATE);
+        return;
+    }
+    const struct target *target = target_of_circuit(guard, call->circuit);
+    settle_call(guard, target != NULL ? target : &nobodys, shard, call, &ending, now_ns);
 }

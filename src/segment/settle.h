@@ -42,4 +42,19 @@ struct caller guard_caller(const struct guard *guard, unsigned int shard);
 void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
                  const struct call_view *call, const struct ending *ending, uint64_t now_ns);
 
+/*
+ * The target of a circuit by the policy that this process follows, for a call that somebody else may have begun: the
+ * asker's own where that is it. NULL: the policy has none of that name.
+ */
+const struct target *target_of_circuit(const struct guard *guard, uint32_t circuit);
+
+/*
+ * A call that nobody can say the end of: neutral, as of `at_ns`. It needs no target's settings. A dead probe's call is
+ * late, and its lease is left to the next admission on its circuit, which knows what comes first: a deadline that has
+ * passed (then the probe has failed, whenever its holder died: `timeout 5 curl` is killed after a probe_timeout of a
+ * second), or the holder's death.
+ */
+void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call, uint64_t at_ns,
+                    uint64_t now_ns);
+
 #endif

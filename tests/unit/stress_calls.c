@@ -265,7 +265,7 @@ static unsigned int run(struct guard_bench *bench, unsigned int kill_every_us, b
 
 static void settle_accounts(struct guard_bench *bench, unsigned int most_missing)
 {
-    overdue_sweep(&bench->guard, &bench->target, 0, bench->now_ns);
+    bench_bury(bench);
     for (unsigned int call = 0; call < CAPACITY_CALLS; call++)
         assert_int_equal(atomic_load(&bench->segment.call_owner[call]), 0);
     print_message("%llu passed (%llu quietly), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",

@@ -13,8 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "segment/bulkhead.h"
+#include "segment/burial.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
+#include "segment/owners.h"
 #include "segment/process.h"
 
 #define CHILD_SECONDS_MAX 60
@@ -48,9 +51,18 @@ static void set_target(struct target *target)
     target->rules = (struct outcome_rules){.abandon_after_ns = 300 * NS_PER_MS, .failure_mask = 0xffffffff};
 }
 
+static const struct target *target_named(const char *name, void *context)
+{
+    const struct guard_bench *bench = context;
+
+    return strcmp(name, bench->target.name) == 0 ? &bench->target : NULL;
+}
+
 static bool join(struct guard_bench *bench)
 {
     bench->guard.segment = &bench->segment;
+    bench->guard.target_named = target_named;
+    bench->guard.context = bench;
     bench->guard.holder = process_join(&bench->segment, bench->guard.program, 1);
     bench->guard.pid = (uint32_t)getpid();
     return bench->guard.holder != 0;
@@ -260,12 +272,32 @@ struct circuit_entry *bench_entry(const struct guard_bench *bench)
 
 uint32_t bench_connections(const struct guard_bench *bench)
 {
-    return (uint32_t)atomic_load(&bench_entry(bench)->connections);
+    return bulkhead_counted(&bench->segment, bench->circuit);
 }
 
-void bench_let_recount(const struct guard_bench *bench)
+void bench_let_ask(struct guard_bench *bench)
 {
-    atomic_store(&bench_entry(bench)->recounted_ns, 0);
+    if (bench_entry(bench) != NULL)
+        atomic_store(&bench_entry(bench)->recounted_ns, 0);
+    atomic_store(&bench->guard.ask_after_ns, 0);
+    atomic_store(&bench->guard.need_after_ns, 0);
+    for (uint32_t i = 0; i < bench->segment.capacity.processes; i++)
+        atomic_store(&bench->segment.processes[i].asked_ns, 0);
+}
+
+void bench_bury(struct guard_bench *bench)
+{
+    bench_let_ask(bench);
+    for (uint32_t i = 0; i < bench->segment.capacity.processes; i++) {
+        struct asking asking = {.left = 1, .real_ns = clock_real_ns()};
+        uint32_t holder = process_holder(&bench->segment, i);
+
+        if (holder != 0)
+            owner_ask(&bench->segment, holder, &asking);
+    }
+    atomic_fetch_add(&bench->segment.map->deaths, 1); /* whatever is on its way: one whole round more */
+    for (uint32_t i = 0; i < 2 * bench->segment.capacity.calls; i++)
+        bury_some(&bench->guard, 0, bench->now_ns);
 }
 
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last)
@@ -322,6 +354,7 @@ void bench_kill(struct guard_bench *bench, pid_t child)
     kill(child, SIGKILL);
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
     }
+    bench_let_ask(bench);
     for (unsigned int i = 0; i < bench->child_count; i++) {
         if (bench->children[i] == child)
             bench->children[i--] = bench->children[--bench->child_count];

@@ -72,8 +72,10 @@ uint32_t bench_failures(const struct guard_bench *bench);
 /* The circuit's place in the table, and how many connections have a share of max_connections there. */
 struct circuit_entry *bench_entry(const struct guard_bench *bench);
 uint32_t bench_connections(const struct guard_bench *bench);
-/* As if they had been counted anew long ago: whoever needs it next does so. */
-void bench_let_recount(const struct guard_bench *bench);
+/* As if a second had passed by the real clock: whoever needs it next asks who lives, or counts shares anew. */
+void bench_let_ask(struct guard_bench *bench);
+/* Finds all who are dead and gives back what they left, of all circuits. */
+void bench_bury(struct guard_bench *bench);
 
 /* Events of a type in the journal, and the last of them (may be NULL). */
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last);

@@ -1,9 +1,10 @@
 /*
- * test_bulkhead_steps.c - taking a share, stopped at one instruction after the other while another process takes
- * its own.
+ * test_bulkhead_steps.c - taking and giving a share, stopped at one instruction after the other while others take and
+ * give theirs, or killed there.
  *
- * A child is stepped through bulkhead_take; at a chosen instruction this process comes in between and does all of its
- * own part, then the child goes on. However the two meet, no more have a share than may, and the count is not too low.
+ * A child is stepped through bulkhead_take or bulkhead_give; at each instruction that changes something this process
+ * comes in between and does all of its own part, then the child goes on, or is killed and buried. However they meet, no
+ * more have a share than may, and the count is that of the shares.
  */
 #include "support_guard.h"
 
@@ -21,22 +22,20 @@
 #include "segment/layout.h"
 #include "segment/process.h"
 
-/* Sanitizers make it some ten thousand instructions long, and /proc is read in between. */
-#define STEPS_MAX 3000000u
-#define POINTS 16u
-/* Of a taking that is longer than this (with a sanitizer in it) fewer points will do. */
-#define MANY_STEPS 20000u
-#define FEW_POINTS 4u
-/* Records between two that matter, so that a scan is on its way between them for long. */
-#define BETWEEN 100u
+/* Sanitizers make it some ten thousand instructions long. */
+#define STEPS_MAX 1000000u
+#define CHANGES_MAX 16u
 
 /* --- the child --- */
 
 struct stepped {
     pid_t pid;
-    uint32_t call;
-    _Atomic int admitted; /* -1: not yet known */
+    uint32_t call, holder;
+    _Atomic bool is_over;
+    bool admitted;
 };
+
+enum way { TAKES, GIVES };
 
 static struct stepped *stepped; /* shared with the child */
 
@@ -48,8 +47,8 @@ static void wait_for_stop(void)
     assert_true(WIFSTOPPED(status));
 }
 
-/* False: this machine lets nobody step through a child. */
-static bool start(struct guard_bench *bench, uint32_t limit)
+/* The child is about to take a share, or to give back one that it has. False: nobody may be stepped through here. */
+static bool start(struct guard_bench *bench, enum way way, uint32_t limit)
 {
     pid_t parent = getpid(), child = fork();
 
@@ -58,14 +57,19 @@ static bool start(struct guard_bench *bench, uint32_t limit)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(1);
-        uint32_t holder = process_join(&bench->segment, "child", 1);
-        stepped->call = calls_claim(&bench->segment, holder);
-        atomic_store(&stepped->admitted, -1);
-        if (holder == 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        stepped->holder = process_join(&bench->segment, "child", 1);
+        stepped->call = calls_claim(&bench->segment, stepped->holder);
+        atomic_store(&stepped->is_over, false);
+        if (way == GIVES && !bulkhead_take(&bench->segment, bench->circuit, stepped->call, limit))
+            _exit(4);
+        if (stepped->holder == 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(2);
         raise(SIGSTOP);
-        bool admitted = bulkhead_take(&bench->segment, bench->circuit, stepped->call, limit);
-        atomic_store(&stepped->admitted, admitted);
+        if (way == TAKES)
+            stepped->admitted = bulkhead_take(&bench->segment, bench->circuit, stepped->call, limit);
+        else
+            bulkhead_give(&bench->segment, stepped->call, stepped->holder, limit);
+        atomic_store(&stepped->is_over, true);
         raise(SIGSTOP);
         _exit(3);
     }
@@ -77,7 +81,7 @@ static bool start(struct guard_bench *bench, uint32_t limit)
 
 static bool is_over(void)
 {
-    return atomic_load(&stepped->admitted) >= 0;
+    return atomic_load(&stepped->is_over);
 }
 
 static void step(void)
@@ -86,27 +90,25 @@ static void step(void)
     wait_for_stop();
 }
 
-/* Lets the child come to its end of the taking; it lives on, stopped. */
-static bool run_to_the_end(void)
+/* Lets the child come to the end of its step; it lives on, stopped. */
+static void run_to_the_end(void)
 {
     if (!is_over()) {
         assert_int_equal(ptrace(PTRACE_CONT, stepped->pid, NULL, NULL), 0);
         wait_for_stop();
     }
     assert_true(is_over());
-    return atomic_load(&stepped->admitted) == 1;
 }
 
+/* Kills the child and gives back what it left. */
 static void end(struct guard_bench *bench)
 {
     int status;
 
     kill(stepped->pid, SIGKILL);
     waitpid(stepped->pid, &status, 0);
-    for (uint32_t call = 0; call < calls_limit(&bench->segment); call++)
-        atomic_store(&bench->segment.call_owner[call], 0);
-    atomic_store(&bench_entry(bench)->connections, 0);
-    bench_let_recount(bench);
+    bench_bury(bench);
+    assert_int_equal(atomic_load(&bench->segment.call_owner[stepped->call]), 0);
 }
 
 static int set_up(void **state)
@@ -121,105 +123,136 @@ static int tear_down(void **state)
     return guard_bench_teardown(state);
 }
 
-/* --- one place, two who want it --- */
+/* --- points in between --- */
 
-/* Marks after which of the child's instructions something in the table has changed; returns how many there are. */
-static unsigned int find_changes(struct guard_bench *bench, unsigned int at[], unsigned int most)
+/* Finds after which of the child's instructions something has changed; returns how many there are. */
+static unsigned int find_changes(struct guard_bench *bench, enum way way, uint32_t limit, unsigned int at[CHANGES_MAX])
 {
     unsigned int count = 0;
-    uint64_t word = atomic_load(&bench_entry(bench)->connections);
-    uint32_t share = atomic_load(&bench->segment.calls[stepped->call].share);
 
+    if (!start(bench, way, limit))
+        skip();
+    _Atomic uint64_t *counted = &bench_entry(bench)->connections, *mark = &bench->segment.calls[stepped->call].share;
+    uint64_t word = atomic_load(counted), share = atomic_load(mark);
     at[count++] = 0;
     for (unsigned int steps = 1; steps < STEPS_MAX && !is_over(); steps++) {
         step();
-        uint64_t word_now = atomic_load(&bench_entry(bench)->connections);
-        uint32_t share_now = atomic_load(&bench->segment.calls[stepped->call].share);
-        if ((word_now != word || share_now != share) && count < most)
+        if ((atomic_load(counted) != word || atomic_load(mark) != share) && count < CHANGES_MAX)
             at[count++] = steps;
-        word = word_now;
-        share = share_now;
+        word = atomic_load(counted);
+        share = atomic_load(mark);
     }
     assert_true(is_over());
+    assert_int_equal(count, 4); /* before; marked; counted; marked again */
+    end(bench);
     return count;
 }
 
-/* `leaked`: the count is one too high, as after a kill, so that the child has to count anew. */
-static void one_of_two_gets_the_last_place(struct guard_bench *bench, bool leaked)
+static void start_and_step(struct guard_bench *bench, enum way way, uint32_t limit, unsigned int steps)
 {
-    unsigned int at[16];
+    assert_true(start(bench, way, limit));
+    for (; steps > 0; steps--)
+        step();
+}
 
-    atomic_store(&bench_entry(bench)->connections, leaked);
-    if (!start(bench, 1))
-        skip();
-    unsigned int count = find_changes(bench, at, sizeof at / sizeof *at);
-    assert_true(atomic_load(&stepped->admitted) == 1);
-    assert_true(count >= 4); /* before; marked; counted; held */
-    end(bench);
-    for (unsigned int i = 0; i < count; i++) {
-        atomic_store(&bench_entry(bench)->connections, leaked);
-        assert_true(start(bench, 1));
-        for (unsigned int steps = 0; steps < at[i]; steps++)
-            step();
-        bench_let_recount(bench);
-        uint32_t call = calls_claim(&bench->segment, bench->guard.holder);
-        bool own = bulkhead_take(&bench->segment, bench->circuit, call, 1);
-        bench_let_recount(bench);
-        bool others = run_to_the_end();
-        if (own + others != 1)
-            fail_msg("at change %u of %u: %d and %d have the one place", i, count, own, others);
-        assert_int_equal(bench_connections(bench), 1);
-        end(bench);
-    }
+static uint32_t own_record(struct guard_bench *bench)
+{
+    uint32_t call = calls_claim(&bench->segment, bench->guard.holder);
+
+    assert_int_not_equal(call, CALL_NONE);
+    return call;
+}
+
+static void give_own(struct guard_bench *bench, uint32_t call)
+{
+    bulkhead_give(&bench->segment, call, bench->guard.holder, 0);
+    calls_release(&bench->segment, call, bench->guard.holder);
 }
 
 static void of_two_who_want_the_last_place_one_gets_it(void **state)
 {
-    one_of_two_gets_the_last_place(*state, false);
+    struct guard_bench *bench = *state;
+    unsigned int at[CHANGES_MAX], count = find_changes(bench, TAKES, 1, at);
+
+    for (unsigned int i = 0; i < count; i++) {
+        start_and_step(bench, TAKES, 1, at[i]);
+        uint32_t call = own_record(bench);
+        bool own = bulkhead_take(&bench->segment, bench->circuit, call, 1);
+        run_to_the_end();
+        if (own + stepped->admitted != 1)
+            fail_msg("at change %u of %u: %d and %d have the one place", i, count, own, stepped->admitted);
+        assert_int_equal(bench_connections(bench), 1);
+        end(bench);
+        assert_int_equal(bench_connections(bench), own);
+        give_own(bench, call);
+        assert_int_equal(bench_connections(bench), 0);
+    }
 }
 
-static void of_two_who_count_anew_for_the_last_place_one_gets_it(void **state)
+/* `others`: this process takes and gives in between, so that the dead one's is not the last step. */
+static void kill_at_each_change(struct guard_bench *bench, enum way way, bool others)
 {
-    one_of_two_gets_the_last_place(*state, true);
+    unsigned int at[CHANGES_MAX], count = find_changes(bench, way, 3, at);
+    uint32_t stays = own_record(bench);
+
+    assert_true(bulkhead_take(&bench->segment, bench->circuit, stays, 3));
+    for (unsigned int i = 0; i < count; i++) {
+        start_and_step(bench, way, 3, at[i]);
+        if (others) {
+            uint32_t call = own_record(bench);
+            assert_true(bulkhead_take(&bench->segment, bench->circuit, call, 3));
+            give_own(bench, call);
+        }
+        end(bench);
+        if (bench_connections(bench) != 1)
+            fail_msg("killed at change %u of %u: %u are counted, one is within", i, count, bench_connections(bench));
+        assert_int_equal(bulkhead_count(&bench->segment, bench->circuit), 1);
+    }
+    give_own(bench, stays);
 }
 
-/* --- counting while another one goes and comes --- */
+static void a_kill_at_any_step_of_a_taking_leaves_the_count_right(void **state)
+{
+    kill_at_each_change(*state, TAKES, false);
+}
 
-/*
- * Two places; one is held by this process in a later record, and one was lost to a kill. While the child counts
- * anew, this process gives its share back and takes one in an earlier record, behind the child's back: the word's count
- * is the same as before then, and the marks that the child has seen are not.
- */
-static void a_count_that_was_overtaken_is_thrown_away(void **state)
+static void a_kill_at_any_step_of_a_taking_that_others_went_past_leaves_the_count_right(void **state)
+{
+    kill_at_each_change(*state, TAKES, true);
+}
+
+static void a_kill_at_any_step_of_a_giving_leaves_the_count_right(void **state)
+{
+    kill_at_each_change(*state, GIVES, false);
+}
+
+static void a_kill_at_any_step_of_a_giving_that_others_went_past_leaves_the_count_right(void **state)
+{
+    kill_at_each_change(*state, GIVES, true);
+}
+
+/* As when a jump left it: the same process gives it back, once, although the one that it was jumped out of goes on. */
+static void a_share_that_is_given_back_under_its_owners_hands_is_counted_off_once(void **state)
 {
     struct guard_bench *bench = *state;
-    unsigned int total = 0, points = POINTS;
 
-    for (unsigned int point = 0; point <= points; point++) {
-        uint32_t first = calls_claim(&bench->segment, bench->guard.holder);
-        uint32_t second = first;
-        while (second < first + BETWEEN)
-            second = calls_claim(&bench->segment, bench->guard.holder);
-        assert_true(bulkhead_take(&bench->segment, bench->circuit, second, 2));
-        atomic_store(&bench_entry(bench)->connections, 2);
-        bench_let_recount(bench);
-        if (!start(bench, 2))
-            skip();
-        if (point == 0) {
-            for (; total < STEPS_MAX && !is_over(); total++)
-                step();
-            points = total > MANY_STEPS ? FEW_POINTS : POINTS;
+    for (enum way way = TAKES; way <= GIVES; way++) {
+        unsigned int at[CHANGES_MAX], count = find_changes(bench, way, 3, at);
+        uint32_t stays = own_record(bench);
+
+        assert_true(bulkhead_take(&bench->segment, bench->circuit, stays, 3));
+        for (unsigned int i = 0; i < count; i++) {
+            start_and_step(bench, way, 3, at[i]);
+            bulkhead_give(&bench->segment, stepped->call, stepped->holder, 3);
+            uint32_t before = bench_connections(bench);
+            run_to_the_end();
+            assert_in_range(before, 1, 1);
+            /* One who takes only now, on a record whose share was given back before, has one again. */
+            bulkhead_give(&bench->segment, stepped->call, stepped->holder, 3);
+            assert_int_equal(bench_connections(bench), 1);
+            end(bench);
         }
-        for (unsigned int steps = 0; point > 0 && steps < total / points * (point - 1); steps++)
-            step();
-        bulkhead_give(&bench->segment, second, 2);
-        bulkhead_take(&bench->segment, bench->circuit, first, 2);
-        run_to_the_end();
-        uint32_t within = bulkhead_count(&bench->segment, bench->circuit);
-        assert_in_range(within, 1, 2);
-        if (bench_connections(bench) < within)
-            fail_msg("at point %u: %u are counted, and %u are within", point, bench_connections(bench), within);
-        end(bench);
+        give_own(bench, stays);
     }
 }
 
@@ -229,8 +262,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STEPS_TEST(of_two_who_want_the_last_place_one_gets_it),
-        STEPS_TEST(of_two_who_count_anew_for_the_last_place_one_gets_it),
-        STEPS_TEST(a_count_that_was_overtaken_is_thrown_away),
+        STEPS_TEST(a_kill_at_any_step_of_a_taking_leaves_the_count_right),
+        STEPS_TEST(a_kill_at_any_step_of_a_taking_that_others_went_past_leaves_the_count_right),
+        STEPS_TEST(a_kill_at_any_step_of_a_giving_leaves_the_count_right),
+        STEPS_TEST(a_kill_at_any_step_of_a_giving_that_others_went_past_leaves_the_count_right),
+        STEPS_TEST(a_share_that_is_given_back_under_its_owners_hands_is_counted_off_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

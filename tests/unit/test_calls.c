@@ -30,12 +30,21 @@ static int teardown(void **state)
 
 static const struct ticket some_ticket = {.generation = 11, .token = 22, .address = 3};
 
+static void begin(struct segment *segment, uint32_t call, const struct ticket *ticket)
+{
+    struct call_view view;
+
+    assert_true(calls_read(segment, call, &view));
+    assert_true(calls_fill(segment, call, &view, 7, ticket, 100, 200));
+    assert_true(calls_begin(segment, call, &view, PHASE_CONNECTING, 200));
+}
+
 static uint32_t begun(struct segment *segment)
 {
     uint32_t call = calls_claim(segment, HOLDER);
 
     assert_int_not_equal(call, CALL_NONE);
-    calls_begin(segment, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
+    begin(segment, call, &some_ticket);
     return call;
 }
 
@@ -62,7 +71,7 @@ static void a_call_without_an_address_reads_back_without_one(void **state)
     struct call_view view;
     uint32_t call = calls_claim(*state, HOLDER);
 
-    calls_begin(*state, call, 0, &ticket, PHASE_CONNECTING, 0, 0);
+    begin(*state, call, &ticket);
     assert_true(calls_read(*state, call, &view));
     assert_int_equal(view.ticket.address, ADDRESS_NONE);
 }
@@ -75,7 +84,7 @@ static void a_claimed_record_is_not_in_flight_before_its_call_begins(void **stat
     assert_true(calls_read(*state, call, &view));
     assert_false(view.in_flight);
     /* Nor the second time, when it has the state of its former call. */
-    calls_begin(*state, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
+    begin(*state, call, &some_ticket);
     assert_true(calls_read(*state, call, &view));
     assert_true(calls_settle(*state, call, &view, CALL_SETTLED));
     assert_true(calls_release(*state, call, HOLDER));
@@ -248,12 +257,75 @@ static void the_number_of_calls_on_a_record_wraps_past_zero(void **state)
 {
     struct segment *segment = *state;
     struct call_view view;
-    uint32_t call = calls_claim(segment, HOLDER);
 
-    atomic_store(&segment->calls[call].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
-    calls_begin(segment, call, 7, &some_ticket, PHASE_CONNECTING, 100, 200);
+    atomic_store(&segment->calls[0].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
+    uint32_t call = begun(segment);
+    assert_int_equal(call, 0);
     assert_true(calls_read(segment, call, &view));
     assert_true(view.in_flight);
+    assert_true(calls_settle(segment, call, &view, CALL_SETTLED));
+    atomic_store(&segment->calls[0].state, (uint64_t)PHASE_ANSWERED << 40 | UINT64_C(1) << 32 | UINT32_MAX);
+    assert_true(calls_read(segment, call, &view));
+    assert_true(calls_reserve(segment, call, &view));
+    assert_true(calls_fill(segment, call, &view, 7, &some_ticket, 100, 200));
+    assert_true(calls_begin(segment, call, &view, PHASE_REQUESTED, 200));
+    assert_true(calls_read(segment, call, &view));
+    assert_true(view.in_flight);
+}
+
+static void who_lost_a_claimed_record_begins_nothing_on_it(void **state)
+{
+    struct segment *segment = *state;
+    struct call_view view, other;
+    uint32_t call = calls_claim(segment, HOLDER);
+
+    assert_true(calls_read(segment, call, &view));
+    other = view;
+    assert_true(calls_settle(segment, call, &other, CALL_SETTLED));
+    assert_false(calls_fill(segment, call, &view, 7, &some_ticket, 100, 200));
+    assert_false(calls_begin(segment, call, &view, PHASE_CONNECTING, 200));
+    assert_true(calls_release(segment, call, HOLDER));
+    assert_int_equal(begun(segment), call);
+    assert_false(calls_fill(segment, call, &view, 7, &some_ticket, 100, 200));
+    assert_false(calls_begin(segment, call, &view, PHASE_CONNECTING, 200));
+    assert_true(calls_read(segment, call, &other));
+    assert_true(other.in_flight);
+}
+
+/* Each is right again after one claim or one look: a kill may come between a change and the hint that tells of it. */
+static void hints_that_a_kill_left_wrong_are_put_right(void **state)
+{
+    struct segment *segment = *state;
+    const uint32_t lost = 3 * CALL_GROUP + 5;
+
+    for (uint32_t i = 0; i < segment->capacity.calls; i++)
+        assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    /* Taken, and the hints say free. */
+    atomic_store(&segment->call_group[7].taken, 0);
+    atomic_store(&segment->call_full[0], 0);
+    atomic_store(&segment->map->calls_hint, 0);
+    for (unsigned int tries = 0; tries < 4; tries++)
+        assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    /* Free, and the hints say taken. */
+    atomic_store(&segment->call_owner[lost], 0);
+    assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    claim_hint(segment, lost);
+    assert_int_equal(calls_claim(segment, HOLDER), lost);
+}
+
+/* Counted in what is written: a claim that walked over the table would try all those that are taken. */
+static void a_nearly_full_table_is_not_walked_over(void **state)
+{
+    struct segment *segment = *state;
+    const uint32_t last = segment->capacity.calls - 1;
+
+    for (uint32_t i = 0; i < segment->capacity.calls; i++)
+        assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
+    assert_true(calls_release(segment, last, HOLDER));
+    /* No hint but the bits: what they do not name is not even looked at. */
+    atomic_store(&segment->map->calls_hint, 0);
+    atomic_store(&segment->call_owner[last / 2], 0);
+    assert_int_equal(calls_claim(segment, HOLDER), last);
 }
 
 /* --- threads --- */
@@ -311,6 +383,9 @@ int main(void)
         CALLS_TEST(the_table_grows_past_a_place_whose_claimer_was_killed),
         CALLS_TEST(what_is_out_of_range_in_a_record_is_cut),
         CALLS_TEST(the_number_of_calls_on_a_record_wraps_past_zero),
+        CALLS_TEST(who_lost_a_claimed_record_begins_nothing_on_it),
+        CALLS_TEST(hints_that_a_kill_left_wrong_are_put_right),
+        CALLS_TEST(a_nearly_full_table_is_not_walked_over),
         CALLS_TEST(no_record_is_ever_two_threads),
     };
 

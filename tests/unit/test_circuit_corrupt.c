@@ -93,12 +93,12 @@ static void random_memory_is_lived_with(void **state)
         struct ticket ticket = {.generation = breaker_random(&random),
                                 .token = breaker_random(&random),
                                 .address = (int)breaker_random(&random)};
-        struct caller caller = {(uint32_t)breaker_random(&random),
-                                (unsigned int)breaker_random(&random),
-                                (int)(breaker_random(&random) % 20) - 5,
-                                (uint32_t)breaker_random(&random),
-                                (random & 1) != 0 ? random_alive : NULL,
-                                &random};
+        struct caller caller = {.holder = (uint32_t)breaker_random(&random),
+                                .shard = (unsigned int)breaker_random(&random),
+                                .address = (int)(breaker_random(&random) % 20) - 5,
+                                .addresses = (uint32_t)breaker_random(&random),
+                                .alive = (random & 1) != 0 ? random_alive : NULL,
+                                .context = &random};
         struct outcome outcome = {(enum verdict)(breaker_random(&random) % 5),
                                   (enum failure_kind)(breaker_random(&random) % 20),
                                   (enum neutral_reason)(breaker_random(&random) % 20),

@@ -64,8 +64,7 @@ static void ask_for_everything(struct guard_bench *bench)
         bench_settle(bench, call, SEEN_BYTES, 0, draw());
         bench_forget(bench, call);
     }
-    overdue_sweep(&bench->guard, &bench->target, 0, bench->now_ns);
-    bench->guard.sweep_after_ns = 0;
+    bench_let_ask(bench);
     while ((index = circuits_next(&bench->segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE) {
         assert_true(memchr(texts.target, '\0', sizeof texts.target) != NULL);
         assert_true(memchr(texts.destination, '\0', sizeof texts.destination) != NULL);
