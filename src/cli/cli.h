@@ -30,6 +30,7 @@ int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);
 int command_auto(int argc, char **argv);
 int command_reload(int argc, char **argv);
+int command_forget(int argc, char **argv);
 
 enum {
     EXIT_USAGE = 2,            /* unknown options, missing arguments */
@@ -39,7 +40,8 @@ enum {
 };
 
 /* What getopt_long returns for long options without a letter. */
-enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH, OPTION_FOR };
+enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH, OPTION_FOR, OPTION_STRICT,
+       OPTION_ENDED };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */
 #define COMMON_OPTIONS {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}

@@ -190,19 +190,22 @@ static void obey(struct order *order, const struct meant *meant, struct segment 
 
 /* The policy's segment, to write in: the one in use, or a fresh one for a policy that -p named. */
 static bool open_segment(struct segment *segment, const struct selected *selected, const struct policy *policy,
-                         const char *folder)
+                         struct state_places *places)
 {
     struct segment_error *error = allocate(1, sizeof *error);
-    bool opened = selected->segment.map != NULL ? segment_open(segment, selected->segment.path, true, error)
-                                                : segment_attach(segment, folder, selected->identity,
-                                                                 policy != NULL ? &policy->capacity : NULL, error);
+    const struct attaching attaching = {
+        .identity = selected->identity, .capacity = policy != NULL ? &policy->capacity : NULL, .patient = true};
+    bool opened = selected->segment.map != NULL
+                      ? segment_open(segment, selected->segment.path, true, error)
+                      : state_places_name(places, selected->identity) &&
+                            segment_attach_first(segment, places, &attaching, error);
     if (error->text[0] != '\0')
         warnx("%s", error->text);
     free(error);
     return opened;
 }
 
-static void act_on(struct order *order, const struct selected *selected, const char *folder)
+static void act_on(struct order *order, const struct selected *selected, struct state_places *places)
 {
     char *why;
     struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
@@ -222,7 +225,7 @@ static void act_on(struct order *order, const struct selected *selected, const c
     }
     if (meant.any) {
         struct segment *segment = allocate(1, sizeof *segment);
-        if (open_segment(segment, selected, policy, folder)) {
+        if (open_segment(segment, selected, policy, places)) {
             obey(order, &meant, segment, policy);
             segment_detach(segment);
         } else {
@@ -252,7 +255,7 @@ static int act(struct order *order, const char *policy_file)
     if (selection.count == 0)
         tell_nothing_in_use(&selection, stderr);
     for (size_t i = 0; i < selection.count; i++)
-        act_on(order, &selection.at[i], selection.folder);
+        act_on(order, &selection.at[i], &selection.places);
     if (order->done == 0 && order->failed == 0 && selection.count > 0)
         warnx("%s: no policy in use has such a destination or target; sockfuse status lists them", order->text);
     select_close(&selection);

@@ -50,7 +50,8 @@ static bool write_note(const char *path, const char *text)
     bool done = false;
     if (descriptor >= 0) {
         ssize_t length = (ssize_t)strlen(text);
-        done = write(descriptor, text, (size_t)length) == length;
+        /* The umask may have taken something from the mode. */
+        done = fchmod(descriptor, 0600) == 0 && write(descriptor, text, (size_t)length) == length;
         close(descriptor);
         done = done && rename(temporary, path) == 0;
         if (!done)

@@ -112,7 +112,6 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
     else
         done = true;
     if (done) {
-        handover_announce(segment);
         who_am_i(user);
         command.segment = segment;
         command.pid = (uint32_t)getpid();

@@ -20,12 +20,13 @@
 #include "cli/overrides.h"
 #include "cli/program.h"
 #include "cli/resolve.h"
+#include "cli/select.h"
 #include "policy/discover.h"
 #include "segment/clock.h"
 #include "segment/segment.h"
 
 static const char help[] =
-    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--] CMD [ARGUMENT]...\n"
+    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--strict] [--] CMD [ARGUMENT]...\n"
     "Starts CMD under a policy: calls to its targets fail at once while their circuits are open.\n"
     "\n"
     "  -p, --policy FILE       the policy; without -p and -t: SOCKFUSE_POLICY, else the first of\n"
@@ -33,6 +34,8 @@ static const char help[] =
     "  -t, --target PATTERN    a target on the spot: HOST:PORT, ADDRESS:PORT, NETWORK/BITS:PORT, unix:/PATH\n"
     "  -o, --option KEY=VALUE  overrides a key of the policy for all targets\n"
     "      --log FILE          append every change of a circuit to FILE, or to the standard error with 'stderr'\n"
+    "      --strict            where circuits can't be kept (no state folder can be used), start nothing; else CMD\n"
+    "                          runs unguarded then, with a warning\n"
     "  -h, --help              this text\n"
     "      --version           the version\n"
     "\n"
@@ -52,6 +55,7 @@ struct request {
     const char *log;         /* --log */
     struct list patterns, options;
     char **command;
+    bool strict; /* nothing is started unguarded because its circuits can't be kept */
     bool help, version;
 };
 
@@ -96,6 +100,7 @@ static bool parse_words(int argc, char **argv, struct request *request)
         {"target", required_argument, NULL, 't'},
         {"option", required_argument, NULL, 'o'},
         {"log", required_argument, NULL, OPTION_LOG},
+        {"strict", no_argument, NULL, OPTION_STRICT},
         {NULL, 0, NULL, 0},
     };
     int letter;
@@ -125,6 +130,9 @@ static bool parse_words(int argc, char **argv, struct request *request)
             break;
         case OPTION_LOG:
             request->log = optarg;
+            break;
+        case OPTION_STRICT:
+            request->strict = true;
             break;
         default:
             return false;
@@ -248,28 +256,36 @@ static bool set_log(const char *log)
     return usable;
 }
 
-/* Attaches once, as the program will, to see that it works, and notes the overrides for `status`. */
+/*
+ * Attaches once, as the program will, to see that it works, and notes the overrides for `status`. A state folder that
+ * can't be used must not keep a service from starting: any user can make one of our name, and any file system can be
+ * full.
+ */
 static bool try_segment(const struct policy *policy, const struct request *request)
 {
     if (!policy->has_host_scope)
         return true;
-    char folder[PATH_MAX];
-    if (!state_folder(environment, folder, sizeof folder)) {
-        warnx("the name of the state folder is too long; set SOCKFUSE_STATE to a shorter one");
-        return false;
-    }
+    struct state_places places;
+    find_places(&places);
     struct segment *segment = allocate(1, sizeof *segment);
     struct segment_error *error = allocate(1, sizeof *error);
-    bool attached = segment_attach(segment, folder, policy->identity, &policy->capacity, error);
-    if (error->text[0] != '\0')
-        warnx("%s", error->text);
+    const struct attaching attaching = {policy->identity, &policy->capacity, .patient = true};
+    if (!state_places_name(&places, policy->identity))
+        errx(EXIT_RUN_FAILED, "the name of the state folder is too long; set SOCKFUSE_STATE to a shorter one");
+    bool attached = segment_attach_first(segment, &places, &attaching, error);
     if (attached) {
+        if (error->text[0] != '\0')
+            warnx("%s", error->text);
         overrides_remember(segment->path, request->options.at);
         segment_detach(segment);
+    } else if (request->strict) {
+        warnx("%s; %s is not started (--strict): its circuits can't be kept; SOCKFUSE_STATE can name a folder of "
+              "your own", error->text, request->command[0]);
     } else {
-        warnx("%s is not started: it would run unguarded, since its circuits can't be kept in %s; set SOCKFUSE_STATE "
-              "to a folder of your own", request->command[0], folder);
+        warnx("%s; %s runs unguarded; SOCKFUSE_STATE can name a folder of your own, and run --strict starts nothing "
+              "unguarded", error->text, request->command[0]);
     }
+    state_places_free(&places);
     free(segment);
     free(error);
     return attached;
@@ -354,7 +370,8 @@ static int start(struct request *request)
     /* A program that can't be started must not leave a segment behind; execvp says why. */
     if (!found)
         return execute(request->command);
-    if (!try_segment(policy, request))
+    bool guarded = try_segment(policy, request);
+    if (!guarded && request->strict)
         return EXIT_RUN_FAILED;
     if (!clock_start(getenv("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", getenv("SOCKFUSE_CLOCK"));
@@ -371,7 +388,8 @@ static int start(struct request *request)
         warnx("%s", warning);
     if (is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
-    char *preload = foreign ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(&library, getenv("LD_PRELOAD"));
+    char *preload = foreign || !guarded ? library_removed(getenv("LD_PRELOAD"))
+                                        : library_preloaded(&library, getenv("LD_PRELOAD"));
     set_environment(request, policy, &program, preload);
     return execute(request->command);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -64,23 +65,37 @@ static bool open_one(const char *path, void *context)
     return true;
 }
 
-static char *folder_of_state(void)
+void find_places(struct state_places *places)
 {
-    char *folder = allocate(PATH_MAX, 1);
-    if (!state_folder(environment, folder, PATH_MAX))
-        errx(EXIT_FAILURE, "the name of the state folder is too long; set SOCKFUSE_STATE to a shorter one");
-    return folder;
+    if (!state_places(environment, places))
+        errx(EXIT_FAILURE, "the current folder is gone; name SOCKFUSE_STATE by its full path");
+}
+
+/* A folder that another user has put in the way is none of ours, and says nothing. */
+static bool is_own_folder(const char *folder)
+{
+    struct stat status;
+    return lstat(folder, &status) == 0 && S_ISDIR(status.st_mode) && (status.st_uid == geteuid() || geteuid() == 0);
+}
+
+static void open_all(const struct state_place *place, bool only_place, struct visit *visit)
+{
+    errno = 0;
+    if (!only_place && !is_own_folder(place->folder))
+        return;
+    if (!segment_list(place->folder, open_one, visit) && errno != 0 && errno != ENOENT && errno != ENOTDIR &&
+        !visit->quiet)
+        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", place->folder);
 }
 
 void select_open(struct selection *selection, const char *policy_file, bool quiet)
 {
     char *identity = policy_file != NULL ? identity_of_file(policy_file) : NULL;
-    *selection = (struct selection){.folder = folder_of_state()};
+    *selection = (struct selection){0};
+    find_places(&selection->places);
     struct visit visit = {selection, identity, quiet};
-    errno = 0;
-    if (!segment_list(selection->folder, open_one, &visit) && errno != 0 && errno != ENOENT && errno != ENOTDIR &&
-        !quiet)
-        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", selection->folder);
+    for (unsigned int i = 0; i < selection->places.count; i++)
+        open_all(&selection->places.at[i], selection->places.count == 1, &visit);
     if (identity != NULL && selection->count == 0) {
         free(selection->at);
         selection->at = allocate(1, sizeof *selection->at);
@@ -98,7 +113,7 @@ void select_close(struct selection *selection)
         free(selection->at[i].identity);
     }
     free(selection->at);
-    free(selection->folder);
+    state_places_free(&selection->places);
     *selection = (struct selection){0};
 }
 
@@ -111,17 +126,23 @@ static bool found_one(const char *path, void *context)
 
 bool anything_in_use(void)
 {
+    struct state_places places;
     bool found = false;
-    char *folder = folder_of_state();
-    segment_list(folder, found_one, &found);
-    free(folder);
+    find_places(&places);
+    for (unsigned int i = 0; i < places.count && !found; i++)
+        if (places.count == 1 || is_own_folder(places.at[i].folder))
+            segment_list(places.at[i].folder, found_one, &found);
+    state_places_free(&places);
     return found;
 }
 
 void tell_nothing_in_use(const struct selection *selection, FILE *out)
 {
-    fprintf(out, "No policy is in use: there are no circuits in %s%s.\n", shown(selection->folder),
-            selection->unusable > 0 ? " that could be read" : "");
+    fprintf(out, "No policy is in use: there are no circuits in ");
+    for (unsigned int i = 0; i < selection->places.count; i++)
+        fprintf(out, "%s%s", i == 0 ? "" : i + 1 == selection->places.count ? " or " : ", ",
+                shown(selection->places.at[i].folder));
+    fprintf(out, "%s.\n", selection->unusable > 0 ? " that could be read" : "");
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
 }
 
@@ -178,7 +199,7 @@ struct policy *policy_load_identity(const char *identity, const char *const *opt
 struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why)
 {
     struct policy_problems problems = {0};
-    char **options = segment_file[0] != '\0' ? overrides_recall(segment_file) : NULL;
+    char **options = segment_file != NULL && segment_file[0] != '\0' ? overrides_recall(segment_file) : NULL;
     struct policy *policy = policy_load_identity(identity, (const char *const *)options, &problems);
     *why = NULL;
     for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {

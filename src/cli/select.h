@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "policy/policy.h"
+#include "segment/places.h"
 #include "segment/segment.h"
 
 struct selected {
@@ -22,7 +23,7 @@ struct selection {
     struct selected *at;
     size_t count;
     size_t unusable;  /* segments that stand in the folder and can't be used */
-    char *folder;     /* where they were looked for */
+    struct state_places places; /* where they were looked for */
 };
 
 /*
@@ -33,8 +34,11 @@ struct selection {
 void select_open(struct selection *selection, const char *policy_file, bool quiet);
 void select_close(struct selection *selection);
 
-/* Whether any segment stands in the state folder. */
+/* Whether any segment stands in a state folder. */
 bool anything_in_use(void);
+
+/* The folders in which a segment may lie, for this user and environment. Free them with state_places_free. */
+void find_places(struct state_places *places);
 
 /* Prints what to do when there is nothing to show. */
 void tell_nothing_in_use(const struct selection *selection, FILE *out);
@@ -52,7 +56,7 @@ struct policy *policy_load_identity(const char *identity, const char *const *opt
 /*
  * The policy of an identity as it is now: read from its file, or made of its patterns, with the overrides that the
  * last `run -o` of it gave. NULL: it can't be read or has errors (the first is in `*why`, to be freed).
- * `segment_file` is its segment's path, or "".
+ * `segment_file` is its segment's path, or "" or NULL.
  */
 struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why);
 

@@ -37,8 +37,8 @@ static const char help[] =
     "  REVISION   of the policy that a program runs: another one than the file's after it was edited\n"
     "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
     "\n"
-    "The circuits are in $SOCKFUSE_STATE, else in $XDG_RUNTIME_DIR/sockfuse, /run/sockfuse (root) or\n"
-    "/tmp/sockfuse-UID.\n";
+    "The circuits are in $SOCKFUSE_STATE; else in the first that can be used of /run/sockfuse (root),\n"
+    "$XDG_RUNTIME_DIR/sockfuse, /run/user/UID/sockfuse, /dev/shm/sockfuse-UID and /tmp/sockfuse-UID.\n";
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
@@ -284,6 +284,9 @@ static void print_policy(const struct selected *selected, const struct policy *p
         printf("  No calls yet.\n");
     print_no_room(&selected->segment);
     print_log_lost(&selected->segment);
+    if (segment_apart(&selected->segment) > 0)
+        printf("  %" PRIu64 " calls were guarded apart, by circuits of single programs: they could not open this file "
+               "for a while.\n", segment_apart(&selected->segment));
     if (selected->segment.map != NULL)
         print_processes(&selected->segment, policy);
     else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)

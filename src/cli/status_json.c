@@ -218,6 +218,7 @@ void status_json(struct json *json, const struct selected *selected, const struc
     json_unsigned(json, "unguarded", selected->segment.map != NULL ? segment_unguarded(&selected->segment) : 0);
     write_no_room(json, &selected->segment);
     json_unsigned(json, "log_lost", segment_log_lost(&selected->segment));
+    json_unsigned(json, "apart", segment_apart(&selected->segment));
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')

@@ -91,6 +91,8 @@ static bool track(int fd, const struct destination *destination, struct station 
     connection->raced_since = siblings_now();
     connection->forks = lineage_forks();
     connection->station = station;
+    /* seq_cst: against the look at what follows the station, in station.c. */
+    atomic_store_explicit(&connection->is_stationed, true, memory_order_seq_cst);
     life_follow(connection, destination->policy, destination->match.target);
     connection->cookie = 0;
     connection->address_key = endpoint_hash(&destination->endpoint);
@@ -228,6 +230,16 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
     return true;
 }
 
+/* This thread was late, and what it was admitted by is another segment by now (station.h): the attempt passes. */
+static enum passage leave_untracked(int fd, struct station *station, uint32_t call, const struct target *target,
+                                    struct attempt_ticket *ticket)
+{
+    guard_forget(&station->guard, call, target, life_shard(), clock_circuit_ns());
+    life_part(ticket->entry, fd);
+    ticket->entry = 0;
+    return PASSAGE_FREE;
+}
+
 /* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
 static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
                                   int sends, struct attempt_ticket *ticket)
@@ -243,11 +255,13 @@ static enum passage begin_attempt(const struct policy *policy, int fd, const str
     uint64_t real_ns = clock_real_ns();
     uint64_t now_ns = clock_circuit_at(real_ns);
     const struct target *target = destination.match.target;
+    guest_look(real_ns);
     struct station *station = guest_station(target->scope);
     if (!station) {
         guest_note_no_place(target->scope);
         return PASSAGE_FREE;
     }
+    uint32_t serial = station_serial(station);
     struct attempt attempt = {
         .target = target,
         .circuit = circuits_find(&station->segment, target->name, destination.text, now_ns),
@@ -268,7 +282,8 @@ static enum passage begin_attempt(const struct policy *policy, int fd, const str
         guard_forget(&station->guard, call, target, attempt.shard, now_ns);
         return PASSAGE_FREE;
     }
-    guest_check_station(station, real_ns);
+    if (station_serial(station) != serial)
+        return leave_untracked(fd, station, call, target, ticket);
     if (target->fault_count)
         return rehearsal_begin(life_of(ticket->entry), fd, &attempt, address, ticket);
     return PASSAGE_GUARDED;

@@ -12,6 +12,7 @@
 #include "preload/real.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
+#include "segment/circuits.h"
 #include "segment/clock.h"
 
 /* The connection, if its number still stands for it after the real call. */
@@ -123,27 +124,72 @@ static int refuse_request(struct connection *connection, int fd)
     return ECONNRESET;
 }
 
-static int begin_call(struct connection *connection, int fd)
+/*
+ * The connection's station is retired: the call begins in the present one's segment, and later ones too. Others that
+ * look at the connection in between find no call.
+ */
+static enum admission begin_elsewhere(struct connection *connection, struct station *present, struct attempt *attempt,
+                                      uint64_t now_ns)
 {
-    if (connection_has(connection, CONNECTION_BROKEN))
-        return refuse_request(connection, fd);
-    if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
-        return 0;
-    follow_policy(connection);
-    if (!may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)
-        return 0;
-    enum call_end end = take_end(connection);
-    if (end == END_OPEN)
-        return 0;
+    const struct station *former = connection->station;
+    struct quiet_place place = connection->place;
+    struct circuit_texts texts;
+    uint32_t call = CALL_NONE, old_circuit = attempt->circuit;
+    if (circuits_texts(&former->segment, place.circuit, &texts))
+        attempt->circuit = circuits_find(&present->segment, attempt->target->name, texts.destination, now_ns);
+    else
+        attempt->circuit = CIRCUIT_INDEX_NONE;
+    enum admission admission = guard_admit(&present->guard, attempt, now_ns, &call);
+    if (call == CALL_NONE) {
+        attempt->circuit = old_circuit;
+        return admission;
+    }
+    descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
+    guard_name(&present->guard, call, descriptor_connection(entry));
+    guard_connected(&present->guard, call, attempt->target, now_ns);
+    guard_requested(&present->guard, call, attempt->target, now_ns);
+    connection->place.call = CALL_NONE;
+    guard_forget(&connection->station->guard, place.call, attempt->target, attempt->shard, now_ns);
+    connection->station = present;
+    guard_quiet_place(&present->guard, attempt->circuit, call, &place);
+    connection->place = place;
+    return admission;
+}
+
+static enum admission begin(struct connection *connection, uint64_t now_ns)
+{
+    struct station *station = connection->station, *present = NULL;
     struct attempt attempt = {
         .target = connection_target(connection),
         .circuit = connection->place.circuit,
         .address_key = connection->address_key,
         .shard = connection->place.call,
     };
+    if (station_is_retired(station))
+        present = guest_station(attempt.target->scope);
+    if (present && present != station) {
+        enum admission admission = begin_elsewhere(connection, present, &attempt, now_ns);
+        if (admission_refuses(admission) || connection->station == present)
+            return admission;
+    }
+    return guard_begin(&station->guard, &attempt, connection->place.call, now_ns);
+}
+
+static int begin_call(struct connection *connection, int fd)
+{
+    if (connection_has(connection, CONNECTION_BROKEN))
+        return refuse_request(connection, fd);
+    if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
+        return 0;
     uint64_t real_ns = clock_real_ns();
-    enum admission admission =
-        guard_begin(&connection->station->guard, &attempt, connection->place.call, clock_circuit_at(real_ns));
+    guest_look(real_ns);
+    follow_policy(connection);
+    if (!may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)
+        return 0;
+    enum call_end end = take_end(connection);
+    if (end == END_OPEN)
+        return 0;
+    enum admission admission = begin(connection, clock_circuit_at(real_ns));
     if (admission_refuses(admission)) {
         connection_set_end(connection, end);
         return refuse_request(connection, fd);

@@ -13,8 +13,11 @@
  *
  * All state that can change, by the file that owns it; what is static is touched by that file alone:
  *
- *   startup.c      guest; stations, stations_used: the segments that were ever attached; said: that one line
- *                  was written; patterns, options: what the environment holds, while it is read
+ *   startup.c      guest; said: that one line was written; patterns, options: what the environment holds, while it
+ *                  is read
+ *   berth.c        stations: the segments that are attached, or were
+ *   station.c      places, standpoint, identity: what was so at start; working: who changes stations;
+ *                  asked_deleted_ns, noted_use_ns, said: so that it is seldom
  *   real.c         real: the functions behind us
  *   descriptors.c  descriptor_first, descriptor_near, far_root: what each number is; highest_chunk
  *   pool.c         pool_first, pool_chunks, high, free_list: the records of connections
@@ -43,20 +46,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
-#include "segment/guard.h"
-
-/* A guard with the segment that it uses;
- * the segment of a deleted file stays mapped, for calls may be in flight in it. */
-struct station {
-    _Alignas(64) struct segment segment;
-    /* What each call looks at, beside the end of `segment` and the beginning of `guard`: one cache line. */
-    const _Atomic uint32_t *reloads; /* in the segment: how many policies were handed over; NULL: none is taken */
-    _Atomic uint32_t reloads_seen;   /* the last one that this process has looked at */
-    struct guard guard;
-    _Atomic uint64_t identity;     /* epoch:32 | holder:32: the lineage in which the holder joined the segment */
-    _Atomic uint64_t tried_ns;     /* real clock: when it was last tried to join a segment that is full */
-    _Atomic uint64_t reload_claim; /* lineage's epoch:32 | number of the one that a thread has taken on */
-};
+#include "preload/station.h"
 
 struct guest {
     /* What each call looks at. */
@@ -69,9 +59,9 @@ struct guest {
     _Atomic(struct station *) process;     /* scope = process */
     _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
     uint64_t loaded_ns;          /* real clock: when the policy was read */
+    const char *log;             /* SOCKFUSE_LOG: an absolute path or "stderr"; NULL: none */
     uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
     char program[PROGRAM_NAME_MAX];
-    char folder[PATH_MAX]; /* of the segments */
 };
 
 extern struct guest guest;
@@ -105,12 +95,17 @@ void guest_take_policy(const struct policy *policy);
  */
 struct station *guest_station(enum target_scope scope);
 /*
- * Looks, once a second at the most, whether the segment's file still stands (one system call); if it was deleted or
- * replaced, the next calls go where new processes go. For calls that were admitted: a refusal costs no system call.
+ * To be called before guest_station for a call: looks, once a second at the most, whether the segment's file still
+ * stands (one system call); if it was deleted or replaced, the calls go where new processes go (station.h).
  */
-void guest_check_station(struct station *station, uint64_t real_ns);
 /* An attempt passes, for this process has no place in the segment: counted there. */
 void guest_note_no_place(enum target_scope scope);
+#define STATION_LOOK_NS UINT64_C(1000000000)
+static inline void guest_look(uint64_t real_ns)
+{
+    if (__builtin_expect(real_ns - atomic_load_explicit(&guest.checked_ns, memory_order_relaxed) >= STATION_LOOK_NS, 0))
+        station_look(real_ns);
+}
 /* The present station of that scope, without any of this; NULL if there is none. */
 struct station *guest_station_now(enum target_scope scope);
 

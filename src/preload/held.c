@@ -142,6 +142,23 @@ void held_look(uint32_t round)
     }
 }
 
+bool held_follows(const struct station *station)
+{
+    bool follows = false;
+    for (uint32_t i = 0; i < HELD_MAX; i++) {
+        struct held *place = &places[i];
+        if (move(place, PLACE_HOLDS, PLACE_BUSY)) {
+            if (place->station == station)
+                resolve(place, false);
+            else
+                atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
+        } else if (atomic_load_explicit(&place->state, memory_order_acquire) != PLACE_FREE) {
+            follows = true;
+        }
+    }
+    return follows;
+}
+
 void held_resolve_all(void)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++)

@@ -24,6 +24,8 @@ void held_resolve(struct station *station, uint32_t circuit, uint64_t address_ke
 bool held_keeps(uint32_t call, uint32_t number);
 /* Finds places that a jump left in the middle of a change: so in a former round (any number above 2), and so still. */
 void held_look(uint32_t round);
+/* What waits in that station, which is retired, is judged; true: something is just about to be judged by others. */
+bool held_follows(const struct station *station);
 /* The program ends. */
 void held_resolve_all(void);
 

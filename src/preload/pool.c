@@ -98,6 +98,7 @@ void pool_give(uint32_t number)
     struct connection *connection = pool_at(number);
     if (!connection || atomic_exchange_explicit(&connection->keeping, POOL_FREE, memory_order_acq_rel) == POOL_FREE)
         return;
+    atomic_store_explicit(&connection->is_stationed, false, memory_order_release);
     uint64_t head = atomic_load_explicit(&free_list, memory_order_relaxed);
     do
         atomic_store_explicit(&connection->next, (uint32_t)head, memory_order_relaxed);

@@ -79,6 +79,7 @@ struct connection {
     struct http_reader http;           /* how far the answer is read */
     /* The rest. */
     struct station *station;
+    _Atomic bool is_stationed;            /* its calls are in the station's segment, until it is given back */
     _Atomic uint32_t aliases;             /* descriptors of this process that stand for it; 0: free */
     _Atomic uint32_t next;                /* in the list of free ones */
     _Atomic uint32_t keeping;             /* enum pool_keeping, or a round of stray.c's that found it left behind */

@@ -45,9 +45,13 @@ HOT bool quiet_begins(descriptor entry)
         return false;
     const struct target *target = connection_target(connection);
     uint64_t now_ns = time_ns(target);
-    /* An edited policy is looked for once in a tick of the clock. */
-    if (__builtin_expect(now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed), 0))
+    /* An edited policy, and whether the segment still stands, is looked for once in a tick of the clock. */
+    if (__builtin_expect(now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed), 0)) {
+        guest_look(now_ns);
+        if (station_is_retired(connection->station))
+            return false;
         reload_look();
+    }
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != guest_policy())
         return false;
     connection_set_end(connection, END_OPEN);

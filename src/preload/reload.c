@@ -13,6 +13,7 @@
 #include "policy/flat.h"
 #include "preload/keeping.h"
 #include "preload/lineage.h"
+#include "segment/clock.h"
 #include "segment/handover.h"
 
 /* One thread of this process takes a handover. */
@@ -42,9 +43,18 @@ static bool take_policy(const void *bytes, size_t size)
     return true;
 }
 
+/* What there was no memory for is tried again once a second, not at each call. */
+static bool is_due(struct station *station)
+{
+    uint64_t after_ns = station ? atomic_load_explicit(&station->reload_after_ns, memory_order_relaxed) : 0;
+    return after_ns == 0 || clock_real_ns() >= after_ns;
+}
+
 void reload_take(uint32_t number)
 {
     int keep = errno;
+    if (!is_due(guest_station_now(SCOPE_HOST)))
+        return;
     /* A vfork's child runs in its parent's memory, and is about to be another program. */
     struct station *station = lineage_is_borrowed() ? NULL : guest_station(SCOPE_HOST);
     size_t size;
@@ -57,12 +67,14 @@ void reload_take(uint32_t number)
         }
         /*
          * Seen also where it was no good: it does not become better by being read again and again. What could not be
-         * read for want of a descriptor is left to the next call.
+         * read for want of memory is left to a later call.
          */
-        if (again)
+        if (again) {
+            atomic_store_explicit(&station->reload_after_ns, clock_real_ns() + NS_PER_S, memory_order_relaxed);
             atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
-        else
+        } else {
             atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
+        }
     }
     errno = keep;
 }

@@ -1,5 +1,5 @@
 /*
- * startup.c - from being loaded to being ready, and what a fork or a deleted segment makes necessary later.
+ * startup.c - from being loaded to being ready, and the taking of an edited policy later.
  *
  * The constructor runs inside somebody else's process: whatever is wrong, the program runs on, unguarded, with one line
  * on stderr. Only the constructor allocates, does I/O or reads the environment.
@@ -21,22 +21,14 @@
 #include "preload/names.h"
 #include "preload/program.h"
 #include "preload/real.h"
-#include "preload/stray.h"
 #include "segment/clock.h"
-#include "segment/handover.h"
 #include "segment/log.h"
 #include "segment/process.h"
 #include "segment/text.h"
 
-#define STATIONS_MAX 8u /* one for each time that the segment's file was deleted under us, then no more */
 #define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
-#define CHECK_EVERY_NS NS_PER_S
-#define TRY_AGAIN_NS NS_PER_S /* after a vain try to join: it asks for a few others each time */
 
 struct guest guest;
-
-static struct station stations[STATIONS_MAX];
-static _Atomic uint32_t stations_used;
 
 /* One line, one write, and only once: the host's stderr is not ours. */
 static void complain(const char *what, const char *more)
@@ -159,59 +151,6 @@ static struct policy *find_policy(int argc, char *const *argv)
     return policy;
 }
 
-static uint32_t station_join(struct station *station, const struct policy *policy)
-{
-    uint32_t holder = process_join(&station->segment, guest.program, policy->revision);
-    if (holder && guest.keeps_policy)
-        process_runs(&station->segment, holder, policy->revision, true);
-    return holder;
-}
-
-/* What was handed over before our policy was read is in it; what came between that and now may not be. */
-static void watch_reloads(struct station *station)
-{
-    station->reloads = handover_number(&station->segment);
-    uint32_t number = atomic_load_explicit(station->reloads, memory_order_acquire);
-    bool missed = handover_was_since(&station->segment, guest.loaded_ns);
-    atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
-}
-
-/* For struct guard. */
-static const struct target *target_named(const char *name, void *context)
-{
-    (void)context;
-    return policy_target_named(guest_policy(), name);
-}
-
-/* Sets up the next station; NULL if all are used or there is nothing to attach to. */
-static struct station *station_new(bool private, struct segment_error *error)
-{
-    uint32_t number = atomic_fetch_add_explicit(&stations_used, 1, memory_order_relaxed);
-    if (number >= STATIONS_MAX) {
-        atomic_store_explicit(&stations_used, STATIONS_MAX, memory_order_relaxed);
-        error->text[0] = '\0';
-        return NULL;
-    }
-    struct station *station = &stations[number];
-    const struct policy *policy = guest_policy();
-    if (private ? !segment_private(&station->segment, policy->identity, &policy->capacity)
-                : !segment_attach(&station->segment, guest.folder, policy->identity, &policy->capacity, error))
-        return NULL;
-    station->guard.segment = &station->segment;
-    station->guard.pid = lineage_pid();
-    station->guard.holder = station_join(station, policy);
-    if (!private && !guest.keeps_policy)
-        watch_reloads(station);
-    station->guard.still_hangs = stray_still_hangs;
-    station->guard.keeps = stray_keeps;
-    station->guard.target_named = target_named;
-    station->guard.context = station;
-    memcpy(station->guard.program, guest.program, sizeof guest.program);
-    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
-                          memory_order_release);
-    return station;
-}
-
 /* Reads time from libc itself, beneath preloads that bend it:
  * circuits are shared with processes that have no such preload. */
 static void use_own_clock(void)
@@ -226,9 +165,13 @@ static void use_own_clock(void)
 }
 
 /* A relative name means the folder that the program started in, wherever it goes later. */
-static void set_log(char *place, size_t size, const char *log)
+static void set_log(const char *log)
 {
-    size_t at = 0;
+    size_t at = 0, size = PATH_MAX;
+    char *place = malloc(size);
+    guest.log = place;
+    if (!place)
+        return;
     place[0] = '\0';
     if (log[0] != '/' && strcmp(log, LOG_STDERR) != 0 && log[0] != '\0') {
         if (!getcwd(place, size))
@@ -247,24 +190,16 @@ static bool attach(const struct policy *policy)
 {
     struct segment_error error = {""};
     const char *log = environment("SOCKFUSE_LOG");
-    if (policy->has_host_scope) {
-        if (!state_folder(environment, guest.folder, sizeof guest.folder)) {
-            complain("the state folder's name is too long", "; this program runs unguarded");
-            return false;
-        }
-        struct station *station = station_new(false, &error);
-        if (!station) {
-            complain(error.text, "; this program runs unguarded");
-            return false;
-        }
-        if (error.text[0])
-            complain(error.text, ""); /* a bad file was replaced */
-        atomic_store_explicit(&guest.host, station, memory_order_release);
+    if (log)
+        set_log(log);
+    if (policy->has_host_scope && !station_start(SCOPE_HOST, environment, &error)) {
+        complain(error.text, "; this program runs unguarded");
+        return false;
     }
+    if (error.text[0])
+        complain(error.text, ""); /* a bad file was replaced */
     if (policy->has_process_scope)
-        atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
-    for (uint32_t i = 0; log && i < STATIONS_MAX; i++)
-        set_log(stations[i].guard.log, sizeof stations[i].guard.log, log);
+        station_start(SCOPE_PROCESS, environment, &error);
     return true;
 }
 
@@ -314,66 +249,6 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
 
 /* --- later --- */
 
-struct station *guest_station_now(enum target_scope scope)
-{
-    return scope == SCOPE_PROCESS ? atomic_load_explicit(&guest.process, memory_order_acquire)
-                                  : atomic_load_explicit(&guest.host, memory_order_acquire);
-}
-
-/* Whether it is time for one thread to look for a place again. */
-static bool may_try_again(struct station *station)
-{
-    uint64_t now_ns = clock_real_ns(), tried_ns = atomic_load_explicit(&station->tried_ns, memory_order_relaxed);
-    return now_ns - tried_ns >= TRY_AGAIN_NS &&
-           atomic_compare_exchange_strong_explicit(&station->tried_ns, &tried_ns, now_ns, memory_order_relaxed,
-                                                   memory_order_relaxed);
-}
-
-/*
- * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
- * copies its holder, which is the same for all, before it goes on.
- */
-static void station_adopt(struct station *station, uint32_t epoch)
-{
-    uint64_t identity = atomic_load_explicit(&station->identity, memory_order_acquire);
-    if (identity >> 32 != epoch || ((uint32_t)identity == 0 && may_try_again(station))) {
-        if (identity >> 32 != epoch && segment_is_private(&station->segment))
-            guard_disown(&station->segment, (uint32_t)identity);
-        uint32_t holder = station_join(station, guest_policy());
-        uint64_t mine = (uint64_t)epoch << 32 | holder;
-        if (atomic_compare_exchange_strong_explicit(&station->identity, &identity, mine, memory_order_acq_rel,
-                                                    memory_order_acquire))
-            identity = mine;
-        else
-            process_leave(station->guard.segment, holder);
-    }
-    if (station->guard.holder != (uint32_t)identity) {
-        station->guard.pid = lineage_pid();
-        station->guard.holder = (uint32_t)identity;
-    }
-}
-
-/* The file was deleted or replaced (a cleaner of /run, an operator): new calls go where new processes go. */
-static void station_renew(struct station *station)
-{
-    struct segment_error error = {""};
-    struct station *fresh = station_new(false, &error);
-    if (!fresh)
-        return;
-    if (!atomic_compare_exchange_strong_explicit(&guest.host, &station, fresh, memory_order_acq_rel,
-                                                 memory_order_relaxed))
-        process_leave(fresh->guard.segment, fresh->guard.holder);
-}
-
-struct station *guest_station(enum target_scope scope)
-{
-    struct station *station = guest_station_now(scope);
-    if (!station)
-        return NULL;
-    station_adopt(station, lineage_epoch());
-    return station->guard.holder ? station : NULL;
-}
-
 void guest_note_no_place(enum target_scope scope)
 {
     struct station *station = guest_station_now(scope);
@@ -383,34 +258,13 @@ void guest_note_no_place(enum target_scope scope)
 
 void guest_take_policy(const struct policy *policy)
 {
-    struct segment_error error = {""};
     if (policy->has_process_scope && !guest_station_now(SCOPE_PROCESS))
-        atomic_store_explicit(&guest.process, station_new(true, &error), memory_order_release);
+        station_start_later(SCOPE_PROCESS);
     /* Whoever finds the policy finds all of it, and the station that it needs; and see keeping_hold. */
     atomic_store_explicit(&guest.policy, policy, memory_order_seq_cst);
     for (unsigned int scope = SCOPE_HOST; scope <= SCOPE_PROCESS; scope++) {
         struct station *station = guest_station((enum target_scope)scope);
         if (station)
             process_runs(&station->segment, station->guard.holder, policy->revision, false);
-    }
-}
-
-void guest_check_station(struct station *station, uint64_t real_ns)
-{
-    uint64_t checked = atomic_load_explicit(&guest.checked_ns, memory_order_relaxed);
-    if (station != guest_station_now(SCOPE_HOST) || real_ns - checked < CHECK_EVERY_NS ||
-        !atomic_compare_exchange_strong_explicit(&guest.checked_ns, &checked, real_ns, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return;
-    if (!segment_is_current(station->guard.segment))
-        station_renew(station);
-}
-
-void guest_leave(void)
-{
-    for (uint32_t i = 0; i < STATIONS_MAX; i++) {
-        uint64_t identity = atomic_load_explicit(&stations[i].identity, memory_order_acquire);
-        if (identity && identity >> 32 == lineage_epoch())
-            process_leave(stations[i].guard.segment, (uint32_t)identity);
     }
 }

@@ -351,6 +351,45 @@ uint32_t circuits_find(struct segment *segment, const char *target, const char *
     return CIRCUIT_INDEX_NONE;
 }
 
+uint32_t circuits_stand(const struct segment *segment, const char *target, const char *destination)
+{
+    struct key key = key_make(target, destination);
+
+    return segment->map != NULL ? look_up(segment, &key) : CIRCUIT_INDEX_NONE;
+}
+
+/* As `clear`, for a circuit that keeps its place: what calls in flight hold stays theirs. */
+static void clear_history(struct circuit_entry *entry)
+{
+    circuit_reset(&entry->circuit);
+    for (unsigned int i = 0; i < 2; i++) {
+        atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
+        atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
+}
+
+bool circuits_forget(struct segment *segment, uint32_t index, bool in_use, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(segment, index);
+    uint64_t former = entry != NULL ? hash_at(entry) : 0, tombstone = (now_ns & ~KEY_BIT) | 1;
+
+    if ((former & KEY_BIT) == 0)
+        return false;
+    if (in_use) {
+        clear_history(entry);
+        return true;
+    }
+    /* As in take_over: whoever comes for it meanwhile finds its key gone, and makes it anew. */
+    if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
+                                                 memory_order_relaxed))
+        return false;
+    clear(entry, now_ns);
+    /* Release: that it is free is seen after all of the above. */
+    return atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, 0, memory_order_release,
+                                                   memory_order_relaxed);
+}
+
 /* --- observers --- */
 
 uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct circuit_texts *texts)

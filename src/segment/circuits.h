@@ -21,6 +21,16 @@
 /* The circuit's index; made if it is missing. CIRCUIT_INDEX_NONE: no place (counted as unguarded by the caller). */
 uint32_t circuits_find(struct segment *segment, const char *target, const char *destination, uint64_t now_ns);
 
+/* The same, but none is made. */
+uint32_t circuits_stand(const struct segment *segment, const char *target, const char *destination);
+
+/*
+ * A circuit begins anew, closed and without a history. `in_use`: living processes are attached, so it keeps its place,
+ * for they may be just about to call; calls in flight go on, and what becomes of them counts no more. Else its place is
+ * free. False: it was just given to another destination.
+ */
+bool circuits_forget(struct segment *segment, uint32_t index, bool in_use, uint64_t now_ns);
+
 /* NULL if the index is out of range. */
 struct circuit *circuits_at(const struct segment *segment, uint32_t index);
 

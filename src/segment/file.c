@@ -45,10 +45,8 @@ static void read_boot_id(char id[BOOT_ID_SIZE])
 
 void contents_know(struct contents *contents, const char *identity, const struct capacity *capacity)
 {
-    struct text text;
-    memset(contents->identity, 0, sizeof contents->identity);
-    text_start(&text, contents->identity, sizeof contents->identity);
-    text_add(&text, identity);
+    contents->identity = identity;
+    contents->patient = true;
     read_boot_id(contents->boot_id);
     contents->capacity = capacity ? *capacity : CAPACITY_BUILT_IN;
 }
@@ -61,7 +59,9 @@ void contents_fill(struct segment_header *map, const struct contents *contents)
     stamp->size = layout_measure(&contents->capacity).size;
     memcpy(stamp->boot_id, contents->boot_id, sizeof stamp->boot_id);
     stamp->created_ns = clock_wall_ns();
-    memcpy(map->identity, contents->identity, sizeof map->identity);
+    struct text text;
+    text_start(&text, map->identity, sizeof map->identity);
+    text_add(&text, contents->identity);
     stamp->magic = SEGMENT_MAGIC;
 }
 
@@ -83,6 +83,12 @@ static const char *stamp_fault(const struct segment_stamp *stamp, off_t size, co
     return NULL;
 }
 
+void file_unmap(struct segment *segment)
+{
+    munmap(segment->map, segment->size);
+    segment->map = NULL;
+}
+
 bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
               const char **fault)
 {
@@ -102,27 +108,27 @@ bool file_map(int fd, off_t size, bool writable, const struct contents *contents
     if (map == MAP_FAILED)
         return false;
     layout_point(segment, map, &stamp.capacity);
-    if (contents->identity[0] && strncmp(segment->map->identity, contents->identity, SEGMENT_IDENTITY_MAX) != 0) {
+    if (contents->identity[0] && strncmp(segment->map->identity, contents->identity, SEGMENT_IDENTITY_MAX - 1) != 0) {
         *fault = "it belongs to another policy";
-        segment_detach(segment);
+        file_unmap(segment);
+    } else if (contents->identity[0] && segment_is_given_up(segment)) {
+        *fault = "it was given up";
+        file_unmap(segment);
     }
     return *fault == NULL;
 }
 
-/*
- * All of the file gets its blocks now: a full disk is an error here, and would be SIGBUS in the middle of somebody's
- * connect later. Returns 0 or an errno.
- */
-static int allocate(int fd, off_t size)
+int file_allocate(int fd, uint64_t from, uint64_t size)
 {
+    const uint64_t end = from + size;
     struct rlimit limit;
     /* Beyond this limit the kernel does not only refuse: it kills by SIGXFSZ. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)size)
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)end)
         return EFBIG;
     unsigned int tries = 0;
-    for (off_t at = 0; at < size;) {
-        off_t piece = size - at < ALLOCATION_PIECE ? size - at : ALLOCATION_PIECE;
-        int code = posix_fallocate(fd, at, piece);
+    for (uint64_t at = from; at < end;) {
+        uint64_t piece = end - at < ALLOCATION_PIECE ? end - at : ALLOCATION_PIECE;
+        int code = posix_fallocate(fd, (off_t)at, (off_t)piece);
         if (code == 0)
             at += piece;
         else if (code != EINTR || ++tries > ALLOCATION_TRIES)
@@ -139,7 +145,7 @@ static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct c
     if (fd < 0)
         return errno;
     /* The umask may have taken something from the mode. */
-    int code = fchmod(fd, 0600) != 0 ? errno : allocate(fd, (off_t)layout_measure(&contents->capacity).size);
+    int code = fchmod(fd, 0600) != 0 ? errno : file_allocate(fd, 0, layout_measure(&contents->capacity).size);
     void *header = MAP_FAILED;
     if (code == 0) {
         header = mmap(NULL, sizeof(struct segment_header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -156,7 +162,7 @@ static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct c
 }
 
 /* Gives a temporary file its name unless there is one of that name. Returns 0 or an errno. */
-static int name_if_missing(int folder, const char *temporary, const char *name)
+static int name_if_missing(int folder, const char *temporary, const char *name, bool patient)
 {
     if (renameat2(folder, temporary, folder, name, RENAME_NOREPLACE) == 0)
         return 0;
@@ -166,7 +172,7 @@ static int name_if_missing(int folder, const char *temporary, const char *name)
      * A file system without that flag: for a moment the file has two names. Nobody takes such a file for good, and who
      * wants to replace it waits for the lock; if its maker is killed here, it is replaced.
      */
-    folder_lock(folder);
+    folder_lock(folder, patient);
     if (linkat(folder, temporary, folder, name, 0) != 0)
         return errno;
     unlinkat(folder, temporary, 0);
@@ -189,7 +195,7 @@ bool file_install(int folder, const char *name, const struct stat *bad, const st
     if (code != 0)
         return segment_fail(error, path, "the segment can't be made", code);
     if (!bad)
-        code = name_if_missing(folder, temporary, name);
+        code = name_if_missing(folder, temporary, name, contents->patient);
     else if (!file_is_at(folder, name, bad))
         code = EEXIST;
     else

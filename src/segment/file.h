@@ -16,9 +16,10 @@
 
 /* What the header of this policy's segment says on this machine since its last boot. */
 struct contents {
-    char identity[SEGMENT_IDENTITY_MAX]; /* cut to fit; the hash in the file's name covers all of it */
+    const char *identity;                /* cut to fit; the hash in the file's name covers all of it */
     char boot_id[BOOT_ID_SIZE];          /* "" without /proc */
     struct capacity capacity;            /* of a file that is made */
+    bool patient;                        /* waits for others */
 };
 
 /* Three system calls. `capacity`: NULL for the built-in one. */
@@ -34,6 +35,15 @@ void contents_fill(struct segment_header *map, const struct contents *contents);
  */
 bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
               const char **fault);
+
+/* Unmaps what file_map has mapped; the rest of the segment stays. */
+void file_unmap(struct segment *segment);
+
+/*
+ * Gives that part of the file its blocks now: a full disk is an error here, and would be SIGBUS in the middle of
+ * somebody's connect later. Returns 0 or an errno.
+ */
+int file_allocate(int fd, uint64_t from, uint64_t size);
 
 /*
  * Puts a fresh file under the name if none is there, or, with `bad`, in the place of that very file. True also when

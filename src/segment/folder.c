@@ -16,8 +16,7 @@
 #include "segment/clock.h"
 #include "segment/text.h"
 
-#define TEMPORARY_PREFIX ".new-"
-#define TEMPORARY_LIFE_NS (60 * NS_PER_S)
+#define NAMES_AT_ONCE 768u /* bytes; a name takes 280 at the most */
 /* A starter holds the lock for some milliseconds. One that is stopped meanwhile must not stop all others. */
 #define LOCK_TRIES 100u
 #define LOCK_WAIT_NS (2 * NS_PER_MS)
@@ -57,6 +56,8 @@ static const char *explain(int code)
 bool segment_fail(struct segment_error *error, const char *subject, const char *what, int code)
 {
     struct text text;
+    if (!error)
+        return false;
     text_start(&text, error->text, sizeof error->text);
     text_add_printable(&text, subject);
     text_add(&text, ": ");
@@ -72,48 +73,6 @@ bool segment_fail(struct segment_error *error, const char *subject, const char *
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
-
-/* A slash at the end of a name would make its last component's symbolic link be followed. */
-static void drop_slashes(struct text *text)
-{
-    while (text->length > 1 && text->at[text->length - 1] == '/')
-        text->at[--text->length] = '\0';
-}
-
-static bool join(char *path, size_t size, const char *folder, const char *rest)
-{
-    struct text text;
-    text_start(&text, path, size);
-    text_add(&text, folder);
-    drop_slashes(&text);
-    text_add(&text, rest);
-    drop_slashes(&text);
-    return !text.cut;
-}
-
-bool state_folder(const char *(*environment)(const char *name), char *folder, size_t size)
-{
-    const char *state = environment("SOCKFUSE_STATE");
-    if (state && *state == '/')
-        return join(folder, size, state, "");
-    if (state && *state) {
-        /* The program may go to another folder later; the segments stay where they are. */
-        char here[PATH_MAX], rest[PATH_MAX];
-        return getcwd(here, sizeof here) && join(rest, sizeof rest, "/", state) && join(folder, size, here, rest);
-    }
-    /* A relative one is void, by the XDG base directory specification. */
-    const char *runtime = environment("XDG_RUNTIME_DIR");
-    if (runtime && *runtime == '/')
-        return join(folder, size, runtime, "/sockfuse");
-    uid_t user = geteuid();
-    if (user == 0)
-        return join(folder, size, "/run", "/sockfuse");
-    struct text text;
-    text_start(&text, folder, size);
-    text_add(&text, "/tmp/sockfuse-");
-    text_add_unsigned(&text, user);
-    return !text.cut;
-}
 
 void folder_temporary_name(char name[TEMPORARY_NAME_SIZE])
 {
@@ -148,24 +107,19 @@ int folder_openat(int folder, const char *name, int flags, mode_t mode)
     return higher;
 }
 
-static bool make_folder(const char *folder)
+/* The umask may take everything from the mode of what is made, and then nobody could enter it. */
+static bool make_one(const char *folder)
 {
-    if (mkdir(folder, 0700) == 0 || errno == EEXIST)
+    return mkdir(folder, 0700) == 0 ? chmod(folder, 0700) == 0 : errno == EEXIST;
+}
+
+static bool make_folder(const struct state_place *place)
+{
+    if (make_one(place->folder))
         return true;
-    if (errno != ENOENT)
+    if (errno != ENOENT || place->kind != PARENT_IS_MADE)
         return false;
-    char parent[PATH_MAX];
-    const char *slash = strrchr(folder, '/');
-    size_t length = slash ? (size_t)(slash - folder) : 0;
-    if (length == 0 || length >= sizeof parent) {
-        errno = ENOENT;
-        return false;
-    }
-    memcpy(parent, folder, length);
-    parent[length] = '\0';
-    if (mkdir(parent, 0700) != 0 && errno != EEXIST)
-        return false;
-    return mkdir(folder, 0700) == 0 || errno == EEXIST;
+    return make_one(place->parent) && make_one(place->folder);
 }
 
 static int refuse(int fd, struct segment_error *error, const char *folder, const char *what)
@@ -175,50 +129,91 @@ static int refuse(int fd, struct segment_error *error, const char *folder, const
     return -1;
 }
 
-int folder_open(const char *folder, struct segment_error *error)
+/* A runtime folder is named by a variable that root may have from another user. */
+static bool parent_will_do(const struct state_place *place, struct segment_error *error)
 {
     struct stat status;
+    if (place->kind != PARENT_IS_OWN)
+        return true;
+    if (stat(place->parent, &status) != 0)
+        return segment_fail(error, place->parent, "the state folder can't be made in it", errno);
+    return status.st_uid == geteuid() ||
+           segment_fail(error, place->parent, "it belongs to another user, so the state folder can't be in it", 0);
+}
+
+/* Whoever made it was stopped before its mode was set, and his umask was a strange one. */
+static bool mend_mode(const char *folder)
+{
+    struct stat status;
+    int code = errno;
+    bool mended = lstat(folder, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+                  (status.st_mode & 0777) != 0700 && (status.st_mode & 077) == 0 && chmod(folder, 0700) == 0;
+    errno = code;
+    return mended;
+}
+
+static int open_or_make(const struct state_place *place, bool make, struct segment_error *error)
+{
+    const char *folder = place->folder;
     int fd = folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0 && errno == ENOENT) {
-        if (!make_folder(folder)) {
-            segment_fail(error, folder, "the state folder can't be made", errno);
-            return -1;
-        }
+    if (fd < 0 && errno == EACCES && mend_mode(folder))
         fd = folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd >= 0 || errno != ENOENT || !make)
+        return fd;
+    if (!make_folder(place)) {
+        segment_fail(error, folder, "the state folder can't be made", errno);
+        errno = 0;
+        return -1;
     }
-    if (fd < 0) {
+    return folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+}
+
+int folder_open(const struct state_place *place, bool make, struct segment_error *error)
+{
+    const char *folder = place->folder;
+    struct stat status;
+    if (!parent_will_do(place, error))
+        return -1;
+    int fd = open_or_make(place, make, error);
+    if (fd < 0 && errno != 0) {
         int code = errno;
         bool is_link = lstat(folder, &status) == 0 && S_ISLNK(status.st_mode);
         segment_fail(error, folder,
                      is_link ? "the state folder is a symbolic link; set SOCKFUSE_STATE to a folder of your own"
                              : "the state folder can't be opened",
                      is_link ? 0 : code);
-        return -1;
     }
+    if (fd < 0)
+        return -1;
     if (fstat(fd, &status) != 0 || status.st_uid != geteuid())
         return refuse(fd, error, folder,
                       "the state folder belongs to another user; set SOCKFUSE_STATE to one of your own");
     if ((status.st_mode & 077) != 0)
         return refuse(fd, error, folder, "others may enter the state folder; run chmod 700 on it");
+    if ((status.st_mode & 0700) != 0700)
+        fchmod(fd, 0700); /* as in mend_mode: root gets in all the same */
     return fd;
 }
 
-void folder_lock(int folder)
+bool folder_lock(int folder, bool patient)
 {
     const struct timespec wait = {.tv_nsec = (long)LOCK_WAIT_NS};
     for (unsigned int tries = 0; tries < LOCK_TRIES; tries++) {
         if (flock(folder, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
-            return;
+            return true;
+        if (!patient)
+            return false;
         nanosleep(&wait, NULL);
     }
+    return false;
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Calls `visit` for each name in the folder; stops when it returns false. opendir(3) would call malloc. */
-static bool each_name(int folder, bool (*visit)(const char *name, void *context), void *context)
+/* opendir(3) would call malloc. */
+bool folder_each_name(int folder, bool (*visit)(const char *name, void *context), void *context)
 {
-    _Alignas(struct dirent64) char buffer[4096];
+    _Alignas(struct dirent64) char buffer[NAMES_AT_ONCE];
     if (lseek(folder, 0, SEEK_SET) != 0)
         return false;
     for (;;) {
@@ -232,30 +227,6 @@ static bool each_name(int folder, bool (*visit)(const char *name, void *context)
             at += entry->d_reclen;
         }
     }
-}
-
-static bool sweep_one(const char *name, void *context)
-{
-    int folder = *(const int *)context;
-    struct stat status;
-    if (strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) != 0)
-        return true;
-    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != geteuid())
-        return true;
-    uint64_t now = clock_wall_ns();
-    uint64_t changed = (uint64_t)status.st_ctim.tv_sec * NS_PER_S + (uint64_t)status.st_ctim.tv_nsec;
-    /*
-     * One from the future was made before the clock was set back. A living starter whose file goes makes another one.
-     */
-    if ((now > changed ? now - changed : changed - now) > TEMPORARY_LIFE_NS)
-        unlinkat(folder, name, 0);
-    return true;
-}
-
-void folder_sweep(int folder)
-{
-    each_name(folder, sweep_one, &folder);
 }
 
 struct search {
@@ -283,14 +254,18 @@ bool segment_list(const char *folder, bool (*visit)(const char *path, void *cont
     struct search search = {.after = ""};
     bool readable = true;
     for (unsigned int count = 0; readable && count < SEGMENTS_LISTED_MAX; count++) {
-        char rest[NAME_MAX + 2] = "/", path[PATH_MAX];
+        char path[PATH_MAX];
+        struct text text;
         search.least[0] = '\0';
-        readable = each_name(fd, find_next, &search);
+        readable = folder_each_name(fd, find_next, &search);
         if (search.least[0] == '\0')
             break;
         memcpy(search.after, search.least, sizeof search.after);
-        memcpy(rest + 1, search.least, strlen(search.least) + 1);
-        if (join(path, sizeof path, folder, rest) && !visit(path, context))
+        text_start(&text, path, sizeof path);
+        text_add(&text, strcmp(folder, "/") == 0 ? "" : folder);
+        text_add(&text, "/");
+        text_add(&text, search.least);
+        if (!text.cut && !visit(path, context))
             break;
     }
     close(fd);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "segment/places.h"
 #include "segment/segment.h"
 
 #define TEMPORARY_NAME_SIZE 48u
@@ -19,24 +20,26 @@
 int folder_openat(int folder, const char *name, int flags, mode_t mode);
 
 /*
- * Opens the folder for use: made (0700, with its parent) if it is missing, refused unless it is a folder of this user
- * that nobody else may enter. -1: `error` says what to do.
+ * Opens the folder for use: made (0700 whatever the umask) if it is missing and `make` says so, refused unless it is a
+ * folder of this user that nobody else may enter. -1: `error` says what to do.
  */
-int folder_open(const char *folder, struct segment_error *error);
+int folder_open(const struct state_place *place, bool make, struct segment_error *error);
 
 /*
- * One starter at a time replaces a bad file. Waits 0.2 s at most, and goes on without the lock then; closing the
- * descriptor (or being killed) unlocks.
+ * One starter at a time replaces a bad file. Waits 0.2 s at most if it is `patient`, and goes on without the lock then;
+ * closing the descriptor (or being killed) unlocks. False: another has it.
  */
-void folder_lock(int folder);
+bool folder_lock(int folder, bool patient);
 
 /* A name that no other process draws: by clock and chance, for pids are the same in different containers. */
 void folder_temporary_name(char name[TEMPORARY_NAME_SIZE]);
 
-/* Removes the temporary files of killed starters: ours, and older than a minute. */
-void folder_sweep(int folder);
+#define TEMPORARY_PREFIX ".new-"
 
-/* "SUBJECT: WHAT: why (errno)"; `code` 0: without a why. Always false, for `return`. */
+/* Calls `visit` for each name in the folder; stops when it returns false. False: the folder can't be read. */
+bool folder_each_name(int folder, bool (*visit)(const char *name, void *context), void *context);
+
+/* "SUBJECT: WHAT: why (errno)"; `code` 0: without a why. `error` NULL: nobody asks. Always false, for `return`. */
 bool segment_fail(struct segment_error *error, const char *subject, const char *what, int code);
 
 #endif

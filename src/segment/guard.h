@@ -27,7 +27,7 @@ struct guard {
     uint32_t holder; /* from process_join */
     uint32_t pid;
     char program[PROGRAM_NAME_MAX];
-    char log[PATH_MAX]; /* SOCKFUSE_LOG: a file to append transitions to, "stderr", or "" */
+    const char *log; /* SOCKFUSE_LOG: a file to append transitions to, "stderr"; NULL or "": none */
     /*
      * Asked before an overdue call of this very process is charged: does it still hang? (The kernel knows of a
      * connection that the program has not asked about, and of an answer that it has not read.) False: it does not, and

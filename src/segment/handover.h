@@ -1,10 +1,11 @@
 /*
  * handover.h - an edited policy's way from the command line into running processes.
  *
- * The command writes it (policy/flat.h) into a file beside the segment and raises a number in the segment; a process
- * that sees another number than before reads the file. The file is replaced by a rename, so whoever reads it finds one
- * whole policy; the number is raised after it, so whoever has seen the last number has read the last file. System calls
- * but no malloc and no stdio, so it may be read inside a host process. errno is not kept.
+ * It travels in the segment's own file, behind its tables, and a number in the header tells which is the last. Whoever
+ * has the segment mapped can read it, whatever became of the path or of the process's rights: no file is opened. There
+ * are two places, which are written in turn, so the last one stands while the next is written, and a writer that is
+ * killed has harmed nothing. What is read is copied first, and only believed if its number and checksum are right.
+ * System calls but no malloc and no stdio, so it may be read inside a host process. errno is not kept.
  */
 #ifndef SOCKFUSE_SEGMENT_HANDOVER_H
 #define SOCKFUSE_SEGMENT_HANDOVER_H
@@ -16,25 +17,25 @@
 
 #include "segment/segment.h"
 
-/* Puts `size` bytes in place of the file. False: `error` says why; then the former one stands. */
-bool handover_write(const struct segment *segment, const void *bytes, size_t size, struct segment_error *error);
+/*
+ * Hands `size` bytes over: puts them into the file and raises the number. For commands: waits for another one that does
+ * the same, some seconds at most. False: `error` says why; then the former one stands.
+ */
+bool handover_write(struct segment *segment, const void *bytes, size_t size, struct segment_error *error);
 
-/* Tells the processes that the file is another one. */
-void handover_announce(struct segment *segment);
-
-/* The number of the last announcement, as a place to look at by one relaxed load. */
+/* The number of the last one, as a place to look at by one relaxed load. */
 const _Atomic uint32_t *handover_number(const struct segment *segment);
 
 /*
- * Whether there was an announcement at or after that time (real clock): what was read before may be older than what
- * was announced. False also if there never was one.
+ * Whether one was handed over at or after that time (real clock): what was read before may be older than what was
+ * handed over. False also if there never was one.
  */
 bool handover_was_since(const struct segment *segment, uint64_t real_ns);
 
 /*
- * The file's contents, copied into memory of its own (page-aligned, writable), `*size` bytes; NULL: there is none, it
- * is larger than `most`, or it is not this user's alone. Then `*again` says whether another try may find it: no
- * descriptor or no memory was left just now. handover_free gives the memory back.
+ * The last one, copied into memory of its own (page-aligned, writable), `*size` bytes; NULL: there is none, it is
+ * larger than `most`, or it is damaged. Then `*again` says whether another try may find it: no memory was left just
+ * now, or it was written over meanwhile. handover_free gives the memory back.
  */
 void *handover_read(const struct segment *segment, size_t most, size_t *size, bool *again);
 void handover_free(void *bytes, size_t size);

@@ -138,10 +138,12 @@ struct segment_header {
     _Alignas(64) _Atomic uint32_t reloads; /* how many edited policies were handed over (handover.c) */
     uint32_t reserved3;
     _Atomic uint64_t reloaded_ns; /* real clock: the last time */
-    _Atomic uint64_t handover_spare[6];
+    _Atomic uint64_t handover_at[2]; /* where in the file the last of the even and of the odd ones lies */
+    _Atomic uint64_t handover_spare[4];
     _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process.c) */
-    uint32_t reserved4;
-    _Atomic uint64_t spare[15];
+    _Atomic uint32_t given_up;                 /* not 0: its file was deleted, or is about to be */
+    _Atomic uint64_t apart; /* calls that were guarded apart, while this file could not be opened */
+    _Atomic uint64_t spare[14];
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
 };
 
@@ -207,8 +209,11 @@ LAYOUT_PIN(segment_header, burial, 272);
 LAYOUT_PIN(segment_header, deaths, 280);
 LAYOUT_PIN(segment_header, reloads, 320);
 LAYOUT_PIN(segment_header, reloaded_ns, 328);
+LAYOUT_PIN(segment_header, handover_at, 336);
 LAYOUT_PIN(segment_header, join_cursor, 384);
-LAYOUT_PIN(segment_header, spare, 392);
+LAYOUT_PIN(segment_header, given_up, 388);
+LAYOUT_PIN(segment_header, apart, 392);
+LAYOUT_PIN(segment_header, spare, 400);
 LAYOUT_PIN(segment_header, identity, 512);
 _Static_assert(sizeof(struct segment_header) == 4608, "pinned");
 #undef LAYOUT_PIN

@@ -251,9 +251,14 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
 static void prove(struct segment *segment, uint32_t holder)
 {
     struct process_slot *slot = slot_of(segment, holder);
-    if (slot != NULL && proof_take(segment, holder) != NULL)
-        /* Release: who sees it finds the lock. Should the place be lost by now, its next owner has another epoch. */
-        atomic_store_explicit(&slot->proof, PROOF_TAKEN | (holder & EPOCH_MASK), memory_order_release);
+    void *page = slot != NULL ? proof_take(segment, holder) : NULL;
+    if (page == NULL)
+        return;
+    /* One that is there is a former process's, whose child this is: it has no such page. */
+    segment->proof = page;
+    segment->proven = holder;
+    /* Release: who sees it finds the lock. Should the place be lost by now, its next owner has another epoch. */
+    atomic_store_explicit(&slot->proof, PROOF_TAKEN | (holder & EPOCH_MASK), memory_order_release);
 }
 
 static uint32_t find_place(struct segment *segment, struct newcomer *newcomer)
@@ -289,6 +294,11 @@ void process_leave(struct segment *segment, uint32_t holder)
     if (claim != 0)
         atomic_compare_exchange_strong_explicit(&slot->claim, &claim, make_claim(0, claim_epoch(claim)),
                                                 memory_order_release, memory_order_relaxed);
+    /* The page would keep the file, and its memory, also when that is deleted. */
+    if (segment->proof != NULL && segment->proven == holder) {
+        proof_end(segment->proof);
+        segment->proof = NULL;
+    }
 }
 
 void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy)
@@ -343,6 +353,19 @@ bool process_next(const struct segment *segment, uint32_t *cursor, struct proces
     while (*cursor < high) {
         uint32_t index = (*cursor)++, holder = holder_of(index, load_claim(&segment->processes[index]));
         if (process_alive(segment, holder) && process_describe(segment, holder, view))
+            return true;
+    }
+    return false;
+}
+
+bool process_any(const struct segment *segment, uint32_t most)
+{
+    uint32_t high = processes_high(segment), asked = 0;
+    for (uint32_t index = 0; index < high; index++) {
+        uint64_t claim = load_claim(&segment->processes[index]);
+        if (claim_pid(claim) == 0)
+            continue;
+        if (asked++ == most || process_alive(segment, holder_of(index, claim)))
             return true;
     }
     return false;

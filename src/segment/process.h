@@ -21,7 +21,7 @@
  * no proof lose theirs, longest attached first. 0: it is full, as far as one process asks; the next one asks others.
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
-/* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. No system call. */
+/* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. One system call. */
 void process_leave(struct segment *segment, uint32_t holder);
 
 /*
@@ -56,5 +56,10 @@ bool process_next(const struct segment *segment, uint32_t *cursor, struct proces
 
 /* pid and program of a holder, for events; false if it is unknown. No system call. */
 bool process_describe(const struct segment *segment, uint32_t holder, struct process_view *view);
+
+/*
+ * Whether any process that is attached lives. Asks `most` of them; if none of so many does, the rest is taken to live.
+ */
+bool process_any(const struct segment *segment, uint32_t most);
 
 #endif

@@ -70,6 +70,11 @@ void *proof_take(const struct segment *segment, uint32_t holder)
     return page;
 }
 
+void proof_end(void *page)
+{
+    munmap(page, PAGE_BYTES);
+}
+
 enum lock_answer proof_ask(const struct segment *segment, uint32_t holder)
 {
     struct undisturbed before;

@@ -20,6 +20,9 @@
  */
 void *proof_take(const struct segment *segment, uint32_t holder);
 
+/* Gives it up: the page that proof_take gave to this very process. */
+void proof_end(void *page);
+
 enum lock_answer { LOCK_STANDS, LOCK_GONE, LOCK_UNKNOWN };
 /* Whether an identity that had its lock has it still. LOCK_UNKNOWN: the file can't be had here. Eight system calls. */
 enum lock_answer proof_ask(const struct segment *segment, uint32_t holder);

@@ -92,7 +92,7 @@ APART static void report_transition(const struct guard *guard, uint32_t circuit,
             /* Release: a refusal that finds the note armed is journalled behind the opening. */
             atomic_store_explicit(&entry->refusal_noted, 0, memory_order_release);
     }
-    if (guard->log[0] != '\0' && !log_event(guard->log, &event))
+    if (guard->log != NULL && guard->log[0] != '\0' && !log_event(guard->log, &event))
         segment_note_log_lost(guard->segment);
 }
 

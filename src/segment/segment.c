@@ -12,14 +12,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "breaker/hash.h"
+#include "segment/clock.h"
 #include "segment/file.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
+#include "segment/over.h"
 #include "segment/text.h"
 
 /* A round without a file means that others were faster, or that someone deletes the files as fast as they are made. */
@@ -130,7 +134,7 @@ static enum found look_at(int folder, const char *name, struct segment *segment,
     close(fd);
     /* Somebody may have replaced it since: then the circuits are over there. */
     if (found == FOUND_GOOD && !file_is_at(folder, name, &look->status)) {
-        segment_detach(segment);
+        file_unmap(segment);
         found = FOUND_CHANGED;
     }
     return found;
@@ -139,13 +143,15 @@ static enum found look_at(int folder, const char *name, struct segment *segment,
 static void tell_replaced(struct segment_error *error, const char *path, const char *fault)
 {
     struct text text;
+    if (!error)
+        return;
     segment_fail(error, path, "replaced the segment by a fresh one: ", 0);
     size_t length = strlen(error->text);
     text_start(&text, error->text + length, sizeof error->text - length);
     text_add(&text, fault);
 }
 
-static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents,
+static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents, bool makes,
                    struct segment_error *error)
 {
     bool locked = false, installed;
@@ -155,8 +161,11 @@ static bool attach(struct segment *segment, int folder, const char *name, const 
         case FOUND_GOOD:
             segment->device = (uint64_t)look.status.st_dev;
             segment->inode = (uint64_t)look.status.st_ino;
+            utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW); /* as in segment_note_use */
             return true;
         case FOUND_MISSING:
+            if (!makes)
+                return segment_fail(error, segment->path, "the segment can't be opened", ENOENT);
             if (!file_install(folder, name, NULL, contents, segment->path, error, &installed))
                 return false;
             break;
@@ -165,8 +174,12 @@ static bool attach(struct segment *segment, int folder, const char *name, const 
              * Between this look and a rename another starter may replace it, and others use that one: lock, look
              * again.
              */
+            if (!makes)
+                return segment_fail(error, segment->path, look.fault, 0);
             if (!locked) {
-                folder_lock(folder);
+                locked = folder_lock(folder, contents->patient);
+                if (!locked && !contents->patient)
+                    return segment_fail(error, segment->path, "others are about to replace it", 0);
                 locked = true;
                 break;
             }
@@ -184,24 +197,90 @@ static bool attach(struct segment *segment, int folder, const char *name, const 
     return segment_fail(error, segment->path, "others replace or delete the segment again and again", 0);
 }
 
+/* `makes`: what is missing, and what is bad. */
+static bool attach_at(struct segment *segment, const struct state_place *place, const struct attaching *attaching,
+                      bool makes, struct segment_error *error)
+{
+    struct contents contents;
+    *segment = (struct segment){.path = place->segment};
+    int fd = folder_open(place, makes, error);
+    if (fd < 0)
+        return false;
+    contents_know(&contents, attaching->identity, attaching->capacity);
+    contents.patient = attaching->patient;
+    bool attached = attach(segment, fd, strrchr(place->segment, '/') + 1, &contents, makes, error);
+    if (attaching->patient && makes)
+        folder_sweep(fd, place);
+    close(fd);
+    return attached;
+}
+
+static void clear_error(struct segment_error *error)
+{
+    if (error)
+        error->text[0] = '\0';
+}
+
+/* Adds to the reasons of former places why this one is none. */
+static void add_reason(struct segment_error *reasons, const struct segment_error *reason)
+{
+    struct text text;
+    size_t length = strlen(reasons->text);
+    text_start(&text, reasons->text + length, sizeof reasons->text - length);
+    text_add(&text, length > 0 ? "; " : "");
+    text_add(&text, reason->text);
+}
+
+static bool attach_first(struct segment *segment, const struct state_places *places, const struct attaching *attaching,
+                         struct segment_error *error, struct segment_error *reason)
+{
+    /* With a single place there is nothing to choose. */
+    for (unsigned int i = 0; i < places->count && places->count > 1; i++)
+        if (attach_at(segment, &places->at[i], attaching, false, NULL))
+            return true;
+    for (unsigned int i = 0; i < places->count; i++) {
+        clear_error(reason);
+        if (attach_at(segment, &places->at[i], attaching, true, reason)) {
+            if (error && reason)
+                *error = *reason;
+            return true;
+        }
+        if (error && reason)
+            add_reason(error, reason);
+    }
+    return false;
+}
+
+bool segment_attach_first(struct segment *segment, const struct state_places *places,
+                          const struct attaching *attaching, struct segment_error *error)
+{
+    clear_error(error);
+    /* Who wants to know why has room for it; a host's call does not. */
+    struct segment_error *reason = error ? calloc(1, sizeof *reason) : NULL;
+    bool attached = attach_first(segment, places, attaching, error, reason);
+    free(reason);
+    return attached;
+}
+
 bool segment_attach(struct segment *segment, const char *folder, const char *identity, const struct capacity *capacity,
                     struct segment_error *error)
 {
-    struct contents contents;
+    const struct attaching attaching = {.identity = identity, .capacity = capacity, .patient = true};
+    struct state_places places = {0};
     *segment = (struct segment){.map = NULL};
-    error->text[0] = '\0';
-    if (!segment_path(folder, identity, segment->path, sizeof segment->path))
-        return segment_fail(error, folder, "the state folder's name is too long", 0);
-    char *slash = strrchr(segment->path, '/');
-    *slash = '\0';
-    int fd = folder_open(*segment->path ? segment->path : "/", error);
-    *slash = '/';
-    if (fd < 0)
-        return false;
-    contents_know(&contents, identity, capacity);
-    bool attached = attach(segment, fd, slash + 1, &contents, error);
-    folder_sweep(fd);
-    close(fd);
+    clear_error(error);
+    if (!state_place_named(folder, &places))
+        return segment_fail(error, folder, "no memory left", 0);
+    bool attached = state_places_name(&places, identity)
+                        ? segment_attach_first(segment, &places, &attaching, error)
+                        : segment_fail(error, folder, "the state folder's name is too long", 0);
+    if (attached) {
+        segment->path = segment->own_path = places.at[0].segment;
+        places.at[0].segment = NULL;
+    } else {
+        segment->path = "";
+    }
+    state_places_free(&places);
     return attached;
 }
 
@@ -227,27 +306,27 @@ static bool open_to_look(struct segment *segment, int fd, bool writable, struct 
 
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error)
 {
-    struct text text;
-    *segment = (struct segment){.map = NULL};
-    error->text[0] = '\0';
-    text_start(&text, segment->path, sizeof segment->path);
-    text_add(&text, path);
-    if (text.cut)
-        return segment_fail(error, path, "the name is too long", 0);
+    *segment = (struct segment){.path = "", .own_path = strdup(path)};
+    clear_error(error);
+    if (!segment->own_path)
+        return segment_fail(error, path, "no memory left", 0);
+    segment->path = segment->own_path;
     /* In 32 bit an atomic load of 64 may be a compare-and-exchange, which needs a page that can be written. */
     bool map_writable = writable || sizeof(void *) == 4;
     int fd = folder_openat(AT_FDCWD, path, map_writable ? O_RDWR : O_RDONLY, 0);
-    if (fd < 0)
-        return segment_fail(error, path, "the segment can't be opened", errno);
-    bool opened = open_to_look(segment, fd, map_writable, error);
-    close(fd);
+    bool opened = fd >= 0 ? open_to_look(segment, fd, map_writable, error)
+                          : segment_fail(error, path, "the segment can't be opened", errno);
+    if (fd >= 0)
+        close(fd);
+    if (!opened)
+        segment_detach(segment);
     return opened;
 }
 
 bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity)
 {
     struct contents contents;
-    *segment = (struct segment){.map = NULL};
+    *segment = (struct segment){.path = ""};
     contents_know(&contents, identity, capacity);
     const size_t size = layout_measure(&contents.capacity).size;
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -263,6 +342,9 @@ void segment_detach(struct segment *segment)
     if (segment->map)
         munmap(segment->map, segment->size);
     segment->map = NULL;
+    free(segment->own_path);
+    segment->own_path = NULL;
+    segment->path = "";
 }
 
 bool segment_is_current(const struct segment *segment)
@@ -273,6 +355,31 @@ bool segment_is_current(const struct segment *segment)
     return fstatat(AT_FDCWD, segment->path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            (uint64_t)status.st_ino == segment->inode && (uint64_t)status.st_dev == segment->device &&
            (uint64_t)status.st_size >= segment->size;
+}
+
+void segment_give_up(struct segment *segment)
+{
+    atomic_store_explicit(&segment->map->given_up, 1, memory_order_relaxed);
+}
+
+bool segment_is_given_up(const struct segment *segment)
+{
+    return atomic_load_explicit(&segment->map->given_up, memory_order_relaxed) != 0;
+}
+
+void segment_note_use(const struct segment *segment)
+{
+    utimensat(AT_FDCWD, segment->path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+void segment_note_apart(struct segment *segment, uint64_t calls)
+{
+    atomic_fetch_add_explicit(&segment->map->apart, calls, memory_order_relaxed);
+}
+
+uint64_t segment_apart(const struct segment *segment)
+{
+    return segment->map ? atomic_load_explicit(&segment->map->apart, memory_order_relaxed) : 0;
 }
 
 const char *segment_identity(const struct segment *segment)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "policy/capacity.h"
+#include "segment/places.h"
 
 struct segment_header;
 struct process_slot;
@@ -24,7 +25,7 @@ struct event_slot;
 struct circuit_entry;
 
 struct segment {
-    char path[PATH_MAX];        /* "" for a private one (scope = process) */
+    const char *path;           /* "" for a private one; lives as long as its place, or is `own_path` */
     uint64_t device, inode;     /* of the file when it was mapped; 0 for a private one */
     size_t size;                /* of the base, which is mapped */
     /*
@@ -40,6 +41,9 @@ struct segment {
     struct circuit_entry *circuits;
     _Atomic uint32_t *call_owner; /* the identity of the process that has the record (process.h); 0: free */
     struct call *calls;
+    char *own_path;             /* an observer's; NULL in a host process */
+    void *proof;                /* the page that keeps this process's lock (proof.h) of `proven`; NULL: none */
+    uint32_t proven;            /* an identity (process.h) */
     struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */
 };
 
@@ -47,30 +51,37 @@ struct segment_error {
     char text[PATH_MAX + 160]; /* what is wrong and what to do, one line */
 };
 
-/*
- * The folder of the segments: SOCKFUSE_STATE, else $XDG_RUNTIME_DIR/sockfuse, else /run/sockfuse for root, else
- * /tmp/sockfuse-UID. A relative SOCKFUSE_STATE is made absolute from the present working folder. Touches no file.
- * False: the name is too long.
- */
-bool state_folder(const char *(*environment)(const char *name), char *folder, size_t size);
-
 #define SEGMENT_SUFFIX ".segment"
 /* The file of the policy with that identity: FOLDER/NAME-HASH.segment. Touches no file. False: the name is too long. */
 bool segment_path(const char *folder, const char *identity, char *path, size_t size);
 
+/* How to attach, and to what. */
+struct attaching {
+    const char *identity;            /* the policy's */
+    const struct capacity *capacity; /* of a segment that has to be made; one that is there keeps its own. NULL: built in */
+    /*
+     * At start-up and for commands: waits for others (0.2 s at most), and cleans the folder. Without it nothing waits:
+     * inside a host's call.
+     */
+    bool patient;
+};
+
 /*
- * Maps the policy's segment, made if it is missing (0600, with its folder and that one's parent, 0700), then with that
- * capacity; one that is there keeps its own. NULL: the built-in one. False:
- * `error` says why and what to do. True with a text in `error`: a bad file was replaced, to be said once; else the
- * text is "". A file that somebody cuts short while it is mapped kills by SIGBUS, as any mapped file does; only its
- * owner can.
+ * Maps the policy's segment in the first place that can be used: one that stands already in any of them, else a fresh
+ * one (0600, its folder 0700). The places must name their segments (state_places_name). False: `error` says why and
+ * what to do. True with a text in `error`: a bad file was replaced, to be said once; else the text is "". `error` may
+ * be NULL. A file that somebody cuts short while it is mapped kills by SIGBUS, as any mapped file does; only its owner
+ * can.
  */
+bool segment_attach_first(struct segment *segment, const struct state_places *places,
+                          const struct attaching *attaching, struct segment_error *error);
+/* The same in one folder, as if SOCKFUSE_STATE named it; allocates. */
 bool segment_attach(struct segment *segment, const char *folder, const char *identity, const struct capacity *capacity,
                     struct segment_error *error);
 
 /*
  * Maps an existing segment for an observer: never makes or replaces one. Other users' segments: for root only, and
- * only to read. `writable` false may map it writable all the same, in 32 bit.
+ * only to read. `writable` false may map it writable all the same, in 32 bit. Allocates.
  */
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
 
@@ -85,11 +96,28 @@ static inline bool segment_is_private(const struct segment *segment)
     return segment->path[0] == '\0';
 }
 
-/* Unmaps. Never in a host process: other threads may be inside. */
+/* Unmaps. Never in a host process: other threads may be inside (segment_clear). */
 void segment_detach(struct segment *segment);
 
 /* Whether the path still leads to the file that is mapped (one system call). Deleted, replaced or cut short: false. */
 bool segment_is_current(const struct segment *segment);
+
+/*
+ * A segment that is over says so to those who can't see its file any more (another root, another user): whoever deletes
+ * it, or learns that it was deleted, marks it. Nobody attaches to one that is marked.
+ */
+void segment_give_up(struct segment *segment);
+bool segment_is_given_up(const struct segment *segment);
+
+/*
+ * Notes in its file's time stamp that it is in use, for whoever looks for what is over. Attaching does so too. One
+ * system call.
+ */
+void segment_note_use(const struct segment *segment);
+
+/* Calls that processes guarded with circuits of their own while they could not open this file. */
+void segment_note_apart(struct segment *segment, uint64_t calls);
+uint64_t segment_apart(const struct segment *segment);
 
 /*
  * Calls `visit` for the path of each segment in the folder, in the order of their names; stops when it returns false.

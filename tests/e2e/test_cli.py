@@ -240,20 +240,32 @@ class Refusals(CommandLine):
         self.fails_to_run("KEY=VALUE", options=("-t", "a:1", "-o", "a=1\nb=2"))
         self.fails_to_run("more than 64", "policy file", options=("-t", " ".join(f"a:{port}" for port in range(1, 66))))
 
+    def starts_unguarded_or_not_at_all(self, *patterns, state):
+        """With one line that says where and why; without the library, which would say it again."""
+        result = self.sockfuse("run", "-t", "127.0.0.1:1", "--", "printenv", "LD_PRELOAD", env={"SOCKFUSE_STATE": state})
+        self.assertEqual((result.stdout, result.status), ("", 1))
+        for pattern in ("unguarded", "SOCKFUSE_STATE", "--strict", *patterns):
+            self.assertRegex(result.stderr, rf"\Asockfuse: .*{pattern}.*\n\Z")
+        self.fails_to_run(*patterns, "SOCKFUSE_STATE", options=("--strict", "-t", "127.0.0.1:1"),
+                          env={"SOCKFUSE_STATE": state})
+
     def test_a_state_folder_that_can_not_be_used(self):
-        self.fails_to_run("/proc/none", "unguarded", "SOCKFUSE_STATE", env={"SOCKFUSE_STATE": "/proc/none"})
+        self.starts_unguarded_or_not_at_all("/proc/none", "no such file", state="/proc/none")
         self.write("file", "")
-        self.fails_to_run("file", env={"SOCKFUSE_STATE": os.path.join(self.sandbox.folder, "file")})
+        self.starts_unguarded_or_not_at_all("file", "not a folder", state=os.path.join(self.sandbox.folder, "file"))
         open_to_all = os.path.join(self.sandbox.folder, "open")
         os.mkdir(open_to_all)
         os.chmod(open_to_all, 0o777)
-        self.fails_to_run("open", "700", env={"SOCKFUSE_STATE": open_to_all})
+        self.starts_unguarded_or_not_at_all("open", "700", state=open_to_all)
 
     def test_a_state_folder_that_this_user_may_not_write(self):
         os.chmod(self.sandbox.folder, 0o755)
-        result = self.sandbox.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", SOCKFUSE, "run", "-t",
-                                   "127.0.0.1:1", "echo"], "command")
+        as_nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", SOCKFUSE, "run", "-t", "127.0.0.1:1"]
+        result = self.sandbox.run([*as_nobody, "--strict", "echo"], "command")
         self.fails(result, 125, re.escape(self.sandbox.state), "SOCKFUSE_STATE")
+        result = self.sandbox.run([*as_nobody, "echo", "started"], "command")
+        self.assertEqual((result.stdout, result.status), ("started\n", 0))
+        self.assertRegex(result.stderr, rf"\Asockfuse: {re.escape(self.sandbox.state)}.*permission denied.*\n\Z")
 
     def test_circuits_of_the_process_alone_need_no_state_folder(self):
         result = self.sockfuse("run", "-t", "127.0.0.1:1", "-o", "scope=process", "echo", "started",

@@ -81,6 +81,7 @@ int guard_bench_setup(void **state)
         return -1;
     set_target(&bench->target);
     snprintf(bench->guard.program, sizeof bench->guard.program, "bench");
+    bench->guard.log = bench->log;
     bench->now_ns = BENCH_START_NS;
     bench->circuit = circuits_find(&bench->segment, BENCH_TARGET, BENCH_DESTINATION, bench->now_ns);
     return join(bench) && bench->circuit != CIRCUIT_INDEX_NONE ? 0 : -1;

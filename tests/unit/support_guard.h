@@ -30,6 +30,7 @@
 struct guard_bench {
     struct segment segment;
     char folder[64];
+    char log[128]; /* of the guard */
     struct target
         target; /* threshold 3, pause 10 s doubling to 60 s, no jitter, one probe; all timeouts 10 s, no response's */
     struct guard guard;

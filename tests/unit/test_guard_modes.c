@@ -298,7 +298,7 @@ static size_t read_back(const char *file, char *text, size_t size)
 
 static void name_log(struct guard_bench *bench)
 {
-    snprintf(bench->guard.log, sizeof bench->guard.log, "%s/log", bench->folder);
+    snprintf(bench->log, sizeof bench->log, "%s/log", bench->folder);
 }
 
 static unsigned int lines_of(const char *text)
@@ -324,13 +324,13 @@ static void the_log_has_a_line_for_each_transition_and_nothing_else(void **state
     bench_admit(bench, &call);
     bench->now_ns += 10 * NS_PER_S;
     bench_succeed(bench);
-    read_back(bench->guard.log, text, sizeof text);
+    read_back(bench->log, text, sizeof text);
     assert_int_equal(lines_of(text), 3);
     const char *open = strstr(text, "\"event\":\"open\""), *half_open = strstr(text, "\"event\":\"half-open\""),
                *close = strstr(text, "\"event\":\"close\"");
     assert_true(open != NULL && half_open > open && close > half_open);
     assert_non_null(strstr(text, "\"destination\":\"" BENCH_DESTINATION "\""));
-    assert_int_equal(stat(bench->guard.log, &made), 0);
+    assert_int_equal(stat(bench->log, &made), 0);
     assert_int_equal(made.st_mode & 0777, 0640);
 }
 
@@ -346,7 +346,7 @@ static void a_line_of_the_log_is_one_write(void **state)
     int own = dup(STDERR_FILENO);
     dup2(packets[1], STDERR_FILENO);
     log_begin();
-    strcpy(bench->guard.log, "stderr");
+    strcpy(bench->log, "stderr");
     bench_open(bench);
     bench->now_ns += 10 * NS_PER_S;
     bench_succeed(bench);
@@ -372,11 +372,11 @@ static void a_log_that_nobody_reads_neither_stops_nor_kills_the_host(void **stat
 
     /* A FIFO without a reader. */
     name_log(bench);
-    assert_int_equal(mkfifo(bench->guard.log, 0600), 0);
+    assert_int_equal(mkfifo(bench->log, 0600), 0);
     bench_open(bench);
 
     /* A standard error whose reader has gone: a write there raises SIGPIPE. */
-    strcpy(bench->guard.log, "stderr");
+    strcpy(bench->log, "stderr");
     assert_int_equal(pipe(broken), 0);
     close(broken[0]);
     int own = dup(STDERR_FILENO);
@@ -393,7 +393,7 @@ static void a_log_that_nobody_reads_neither_stops_nor_kills_the_host(void **stat
     /* A file at the limit of its size. */
     struct rlimit limit, small;
     getrlimit(RLIMIT_FSIZE, &limit);
-    snprintf(bench->guard.log, sizeof bench->guard.log, "%s/full", bench->folder);
+    snprintf(bench->log, sizeof bench->log, "%s/full", bench->folder);
     small = (struct rlimit){.rlim_cur = 1, .rlim_max = limit.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
     bench_open(bench);
@@ -420,7 +420,7 @@ static void the_log_keeps_a_pending_signal_and_the_mask_of_the_host(void **state
     dup2(broken[1], STDERR_FILENO);
     close(broken[1]);
     log_begin();
-    strcpy(bench->guard.log, "stderr");
+    strcpy(bench->log, "stderr");
     bench_open(bench);
     dup2(stderr_copy, STDERR_FILENO);
     close(stderr_copy);

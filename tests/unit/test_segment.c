@@ -28,39 +28,57 @@ static const char *environment(const char *name)
                                                   : NULL;
 }
 
-static const char *folder_with(const char *state, const char *runtime)
+/* The places as one text, "A B C". */
+static const char *places_with(const char *state, const char *runtime)
 {
-    static char folder[PATH_MAX];
+    static char text[1024];
+    struct state_places places;
     variables[0] = state;
     variables[1] = runtime;
-    assert_true(state_folder(environment, folder, sizeof folder));
-    return folder;
+    assert_true(state_places(environment, &places));
+    text[0] = '\0';
+    for (unsigned int i = 0; i < places.count; i++) {
+        strcat(text, i == 0 ? "" : " ");
+        strcat(text, places.at[i].folder);
+    }
+    state_places_free(&places);
+    return text;
 }
 
 static void as_another_user(void *unused)
 {
     (void)unused;
     CHECK(setresuid(STATE_OTHER_USER, STATE_OTHER_USER, STATE_OTHER_USER) == 0);
-    CHECK(strcmp(folder_with(NULL, NULL), "/tmp/sockfuse-65534") == 0);
+    CHECK(strcmp(places_with(NULL, NULL),
+                 "/run/user/65534/sockfuse /dev/shm/sockfuse-65534 /tmp/sockfuse-65534") == 0);
+    CHECK(strcmp(places_with(NULL, "/run/user/65534"), places_with(NULL, NULL)) == 0);
+    CHECK(strcmp(places_with("/s", "/run/user/65534"), "/s") == 0);
+    CHECK(strcmp(places_with(NULL, "/elsewhere//"), "/elsewhere/sockfuse /run/user/65534/sockfuse "
+                                                    "/dev/shm/sockfuse-65534 /tmp/sockfuse-65534") == 0);
 }
 
-static void the_state_folder_comes_from_the_environment(void **state)
+static void the_state_folder_that_is_named_is_the_only_one(void **state)
 {
     (void)state;
-    assert_string_equal(folder_with("/var/lib/fuses", "/run/user/7"), "/var/lib/fuses");
-    assert_string_equal(folder_with("/var/lib/fuses///", NULL), "/var/lib/fuses");
-    assert_string_equal(folder_with(NULL, "/run/user/7"), "/run/user/7/sockfuse");
-    assert_string_equal(folder_with("", "/run/user/7/"), "/run/user/7/sockfuse");
+    assert_string_equal(places_with("/var/lib/fuses", "/run/user/7"), "/var/lib/fuses");
+    assert_string_equal(places_with("/var/lib/fuses///", NULL), "/var/lib/fuses");
+    assert_string_equal(places_with("/", NULL), "/");
+}
+
+static void without_a_name_there_are_several_places_which_depend_on_the_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    const char *roots = "/run/sockfuse /run/user/0/sockfuse /dev/shm/sockfuse-0 /tmp/sockfuse-0";
     /* A relative XDG_RUNTIME_DIR is void. */
-    char expected[64];
-    if (geteuid() == 0)
-        snprintf(expected, sizeof expected, "/run/sockfuse");
-    else
-        snprintf(expected, sizeof expected, "/tmp/sockfuse-%u", (unsigned int)geteuid());
-    assert_string_equal(folder_with(NULL, "user/7"), expected);
-    assert_string_equal(folder_with("", ""), expected);
-    if (geteuid() == 0)
-        assert_int_equal(child_run(as_another_user, NULL), 0);
+    assert_string_equal(places_with(NULL, NULL), roots);
+    assert_string_equal(places_with("", ""), roots);
+    assert_string_equal(places_with(NULL, "user/7"), roots);
+    assert_string_equal(places_with(NULL, "/run/user/0"), roots);
+    assert_string_equal(places_with(NULL, "/run/user/7"),
+                        "/run/sockfuse /run/user/7/sockfuse /run/user/0/sockfuse /dev/shm/sockfuse-0 /tmp/sockfuse-0");
+    assert_int_equal(child_run(as_another_user, NULL), 0);
 }
 
 static void a_relative_state_folder_stays_where_it_was_named(void **state)
@@ -70,25 +88,24 @@ static void a_relative_state_folder_stays_where_it_was_named(void **state)
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(place->parent), 0);
     snprintf(expected, sizeof expected, "%s/a/b", place->parent);
-    const char *folder = folder_with("a/b/", NULL);
-    assert_int_equal(chdir(here), 0);
+    const char *folder = places_with("a/b/", NULL);
+    assert_int_equal(chdir("/"), 0);
     assert_string_equal(folder, expected);
+    assert_string_equal(places_with("a", NULL), "/a");
+    assert_int_equal(chdir(here), 0);
 }
 
 static void a_state_folder_that_does_not_fit_is_none(void **state)
 {
     (void)state;
+    struct state_places places = {0};
     char folder[PATH_MAX];
-    variables[0] = "/0123456789";
-    variables[1] = NULL;
-    assert_false(state_folder(environment, folder, 11));
-    assert_true(state_folder(environment, folder, 12));
-    variables[0] = "0123456789";
-    assert_false(state_folder(environment, folder, 11));
-    variables[0] = NULL;
-    variables[1] = "/0123456789";
-    assert_false(state_folder(environment, folder, 20));
-    assert_true(state_folder(environment, folder, 21));
+    memset(folder, 'x', sizeof folder);
+    folder[0] = '/';
+    folder[sizeof folder - 1] = '\0';
+    assert_true(state_place_named(folder, &places));
+    assert_false(state_places_name(&places, STATE_IDENTITY));
+    state_places_free(&places);
 }
 
 static void a_segments_name_tells_people_its_policy(void **state)
@@ -124,7 +141,7 @@ static void a_segments_name_tells_people_its_policy(void **state)
 static void a_missing_segment_is_made_with_its_folder_for_this_user_alone(void **state)
 {
     struct state *place = *state;
-    static const mode_t masks[] = {0, 022, 077};
+    static const mode_t masks[] = {0, 022, 077, 0777, 0277, 0177};
     char inner[96];
     for (size_t at = 0; at < sizeof masks / sizeof masks[0]; at++) {
         struct segment_error error;
@@ -345,7 +362,8 @@ static void an_identity_without_an_end_is_not_read_beyond_its_place(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FRESH(the_state_folder_comes_from_the_environment),
+        FRESH(the_state_folder_that_is_named_is_the_only_one),
+        FRESH(without_a_name_there_are_several_places_which_depend_on_the_user),
         FRESH(a_relative_state_folder_stays_where_it_was_named),
         FRESH(a_state_folder_that_does_not_fit_is_none),
         FRESH(a_segments_name_tells_people_its_policy),

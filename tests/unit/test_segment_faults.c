@@ -381,6 +381,7 @@ static void a_deleted_or_replaced_file_is_not_the_current_one(void **state)
     assert_true(segment_is_current(&place->segment));
     former = place->segment;
     place->segment.map = NULL;
+    place->segment.own_path = NULL; /* it is the former one's */
     assert_int_equal(unlink(place->path), 0);
     assert_false(segment_is_current(&former));
     assert_true(state_attach(place));

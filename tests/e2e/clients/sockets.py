@@ -5,8 +5,14 @@ are kept; {"do": "ask"} makes a request on each that is kept; {"do": "fork"} let
 "threads"} makes calls in threads until "count" were made in each. All but drop and ask take "port" (127.0.0.1), or
 "host" (a path: AF_UNIX) and "port", and "blocking": false; with "starving": true the process has no descriptor left
 while it connects.
+
+{"do": "chroot", "to": PATH}, {"do": "become", "user": NUMBER} and {"do": "hide", "folder": PATH} (an empty file system
+over it, in a mount name space of its own) change where the process stands; {"do": "list", "folder": PATH} tells what it
+sees there.
 """
 import collections
+import ctypes
+import encodings.idna  # noqa: F401  before the root is another one
 import errno
 import json
 import os
@@ -21,7 +27,7 @@ held = []
 
 def connect(port, host="127.0.0.1", blocking=True, starving=False):
     """Returns the connected socket, or the errno."""
-    if starving:  # no name is looked up either: that would need one
+    if starving or host[0].isdigit():  # no name is looked up: that would need a descriptor, and files
         sock, address = socket.socket(), (host, port)
     elif host.startswith("/"):
         sock, address = socket.socket(socket.AF_UNIX), host
@@ -106,7 +112,31 @@ def threads(number, count, **where):
     return results
 
 
-DO = {"call": call, "hold": hold, "drop": drop, "fork": fork, "threads": threads,
+def chroot(to):
+    os.chroot(to)
+    os.chdir("/")
+    return "done"
+
+
+def become(user):
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    return "done"
+
+
+def hide(folder):
+    libc = ctypes.CDLL(None, use_errno=True)
+    clone_newns, ms_rec, ms_private = 0x20000, 0x4000, 1 << 18
+    for result in (libc.unshare(clone_newns), libc.mount(None, b"/", None, ms_rec | ms_private, None),
+                   libc.mount(b"none", folder.encode(), b"tmpfs", 0, b"size=64m")):
+        if result != 0:
+            return errno.errorcode[ctypes.get_errno()]
+    return "done"
+
+
+DO = {"chroot": chroot, "become": become, "hide": hide, "list": lambda folder: sorted(os.listdir(folder)),
+      "call": call, "hold": hold, "drop": drop, "fork": fork, "threads": threads,
       "ask": lambda: [ask(sock) for sock in held]}
 
 for line in sys.stdin:

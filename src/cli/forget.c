@@ -1,0 +1,243 @@
+/*
+ * forget.c - `sockfuse forget`: removes what is over.
+ *
+ * A policy's circuits outlive its programs, and go only by this; a destination's circuit begins anew, also under
+ * running programs, as if it had never been called. What living programs use as a whole, or an operator has forced, is
+ * left alone.
+ */
+#include <err.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/destination.h"
+#include "cli/rows.h"
+#include "cli/select.h"
+#include "cli/table.h"
+#include "segment/circuits.h"
+#include "segment/clock.h"
+#include "segment/over.h"
+#include "segment/process.h"
+
+static const char help[] =
+    "Usage: sockfuse forget -p FILE\n"
+    "       sockfuse forget [-p FILE] DEST...\n"
+    "       sockfuse forget [-p FILE] --ended\n"
+    "Removes what is over: all circuits of a policy that no running program uses; the circuit of a destination, which\n"
+    "begins anew, closed and without a history; or everything that no running program uses any more.\n"
+    "\n"
+    "DEST is a destination as `sockfuse status` shows it, or a target's name, which stands for all its circuits. It is\n"
+    "forgotten also while programs run: calls in flight go on, and their ends count no more. A circuit that is forced\n"
+    "is left alone (give it back first: sockfuse auto).\n"
+    "\n"
+    "  -p, --policy FILE  the policy; with DEST or --ended: only this one\n"
+    "      --ended        the circuits of every policy that no running program uses\n"
+    "  -h, --help         this text\n"
+    "      --version      the version\n"
+    "\n"
+    "Exit status 0: done, 1: there was none, or it is in use, 2: wrong usage.\n";
+
+/* One command's run. */
+struct order {
+    const char *policy_file;
+    bool ended;
+    unsigned int done, failed;
+};
+
+/* --- a policy's circuits --- */
+
+static unsigned int count_circuits(const struct segment *segment)
+{
+    struct circuit_texts texts;
+    unsigned int count = 0;
+    for (uint32_t cursor = 0; circuits_next(segment, &cursor, &texts) != CIRCUIT_INDEX_NONE;)
+        count++;
+    return count;
+}
+
+/* " 12 (curl), 14 (wget)"; to be freed. */
+static char *list_users(const struct segment *segment)
+{
+    struct process_view process;
+    char *list = copy_text("");
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
+        char *longer = format_text("%s%s %" PRIu32 " (%s)", list, list[0] != '\0' ? "," : "", process.pid,
+                                   process.program);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+static void refuse_used(struct order *order, const char *identity, const struct segment *segment)
+{
+    /* What is asked for by `--ended` is what nobody uses. */
+    if (order->ended)
+        return;
+    char *users = list_users(segment);
+    warnx("%s: running programs use it:%s; its circuits are not forgotten", identity, users);
+    free(users);
+    order->failed++;
+}
+
+static void forget_policy(struct order *order, const struct selected *selected)
+{
+    struct segment *segment = allocate(1, sizeof *segment);
+    struct segment_error *error = allocate(1, sizeof *error);
+    unsigned int count = count_circuits(&selected->segment);
+    enum removal removal = REMOVAL_FAILED;
+    if (segment_open(segment, selected->segment.path, true, error))
+        removal = segment_remove(segment, error);
+    switch (removal) {
+    case REMOVAL_DONE:
+        print_safely(selected->identity, stdout);
+        printf(": forgotten, with %u circuit%s\n", count, count == 1 ? "" : "s");
+        order->done++;
+        break;
+    case REMOVAL_IN_USE:
+        refuse_used(order, selected->identity, segment);
+        break;
+    case REMOVAL_FAILED:
+        warnx("%s", error->text);
+        order->failed++;
+        break;
+    }
+    segment_detach(segment);
+    free(segment);
+    free(error);
+}
+
+/* --- one circuit --- */
+
+static void forget_circuit(struct order *order, struct segment *segment, const struct row *row)
+{
+    uint32_t circuit = circuits_stand(segment, row->target_name, row->destination);
+    if (row->forced != FORCED_NONE) {
+        warnx("%s: an operator has forced it %s; sockfuse auto gives it back", row->destination,
+              forced_name(row->forced));
+        order->failed++;
+        return;
+    }
+    bool in_use = process_any(segment, UINT32_MAX);
+    if (circuit == CIRCUIT_INDEX_NONE || !circuits_forget(segment, circuit, in_use, clock_circuit_ns())) {
+        warnx("%s: it was just given to another destination", row->destination);
+        order->failed++;
+        return;
+    }
+    print_safely(row->destination, stdout);
+    if (strcmp(row->destination, row->target_name) != 0) {
+        fputs(" (", stdout);
+        print_safely(row->target_name, stdout);
+        fputc(')', stdout);
+    }
+    printf(": forgotten, was %s%s\n", circuit_state_name(row_state(row)),
+           in_use && row->in_flight > 0 ? "; its calls in flight go on, and count no more" : "");
+    order->done++;
+}
+
+static bool is_meant(const struct row *row, const char *text, const struct destination *destination)
+{
+    return row->called && (strcmp(row->target_name, text) == 0 ||
+                           (destination != NULL && strcmp(row->destination, destination->text) == 0));
+}
+
+static void forget_destination(struct order *order, const struct selected *selected, const char *text,
+                               const struct destination *destination)
+{
+    char *why;
+    struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
+    struct segment *segment = allocate(1, sizeof *segment);
+    struct segment_error *error = allocate(1, sizeof *error);
+    struct rows rows;
+    rows_collect(&rows, &selected->segment, policy, clock_circuit_ns());
+    for (size_t i = 0; i < rows.count; i++) {
+        if (!is_meant(&rows.at[i], text, destination))
+            continue;
+        if (segment->map == NULL && !segment_open(segment, selected->segment.path, true, error)) {
+            warnx("%s", error->text);
+            order->failed++;
+            break;
+        }
+        forget_circuit(order, segment, &rows.at[i]);
+    }
+    segment_detach(segment);
+    rows_free(&rows);
+    policy_free(policy);
+    free(segment);
+    free(error);
+    free(why);
+}
+
+static void forget_all_of(struct order *order, const struct selection *selection, const char *text)
+{
+    struct destination destination;
+    char why[DESTINATION_WHY_MAX];
+    bool is_destination = destination_read(&destination, text, why);
+    unsigned int before = order->done + order->failed;
+    for (size_t i = 0; i < selection->count; i++)
+        if (selection->at[i].segment.map != NULL)
+            forget_destination(order, &selection->at[i], text, is_destination ? &destination : NULL);
+    if (order->done + order->failed == before) {
+        warnx("%s: no policy in use has a circuit of such a destination or target; sockfuse status lists them", text);
+        order->failed++;
+    }
+    destination_free(&destination);
+}
+
+/* --- the command --- */
+
+static int forget(struct order *order, char **destinations)
+{
+    struct selection selection;
+    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+        warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
+    select_open(&selection, order->policy_file, false);
+    for (size_t i = 0; i < selection.count && destinations[0] == NULL; i++)
+        if (selection.at[i].segment.map != NULL)
+            forget_policy(order, &selection.at[i]);
+    for (; destinations[0] != NULL; destinations++)
+        forget_all_of(order, &selection, destinations[0]);
+    if (order->done + order->failed == 0 && order->ended)
+        printf("Nothing is over: running programs use all there is.\n");
+    else if (order->done + order->failed == 0) {
+        warnx("%s: it has no circuits", order->policy_file);
+        order->failed++;
+    }
+    select_close(&selection);
+    return finish_output(order->failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+int command_forget(int argc, char **argv)
+{
+    static const struct option options[] = {
+        COMMON_OPTIONS,
+        {"policy", required_argument, NULL, 'p'},
+        {"ended", no_argument, NULL, OPTION_ENDED},
+        {NULL, 0, NULL, 0},
+    };
+    struct order order = {0};
+    for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
+        switch (letter) {
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        case 'p':
+            order.policy_file = optarg;
+            break;
+        case OPTION_ENDED:
+            order.ended = true;
+            break;
+        default:
+            return usage_error("forget");
+        }
+    }
+    bool any = optind < argc;
+    if ((any && order.ended) || (!any && !order.ended && order.policy_file == NULL)) {
+        warnx("forget: %s", any ? "either DEST or --ended"
+                                : "what? -p FILE, a DEST, or --ended is missing");
+        return usage_error("forget");
+    }
+    return forget(&order, argv + optind);
+}

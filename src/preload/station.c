@@ -1,0 +1,349 @@
+/*
+ * station.c - attaching, and attaching anew. See station.h.
+ */
+#define _GNU_SOURCE
+#include "preload/station.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "breaker/counters.h"
+#include "preload/berth.h"
+#include "preload/guest.h"
+#include "preload/keeping.h"
+#include "preload/lineage.h"
+#include "preload/stray.h"
+#include "segment/circuits.h"
+#include "segment/clock.h"
+#include "segment/gone.h"
+#include "segment/handover.h"
+#include "segment/log.h"
+#include "segment/process.h"
+#include "segment/text.h"
+#include "segment/undisturbed.h"
+
+#define ASK_DELETED_NS (60 * NS_PER_S)
+#define TRY_AGAIN_NS NS_PER_S /* after a vain try to join: it asks for a few others each time */
+#define NOTE_USE_NS (60 * 60 * NS_PER_S)
+
+static struct state_places places;
+static struct standpoint standpoint;
+static const char *identity; /* the policy's: the same after a reload */
+static _Atomic uint32_t working;         /* the lineage's epoch while one of its threads changes stations; else 0 */
+static _Atomic uint64_t asked_deleted_ns; /* real clock */
+static _Atomic uint64_t noted_use_ns;     /* real clock: when it was last noted that the segment is in use */
+
+/* --- words ------------------------------------------------------------------------------------------------------- */
+
+/* Once in a process's life. */
+__attribute__((noinline)) static void say_apart(void)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char line[400];
+    struct text text;
+    if (atomic_flag_test_and_set(&said))
+        return;
+    text_start(&text, line, sizeof line - 1);
+    text_add(&text, "sockfuse: ");
+    text_add_printable(&text, guest.program);
+    text_add(&text, ": the file of its circuits is gone and can't be had again now (");
+    text_add_printable(&text, places.at[0].folder);
+    text_add(&text, "); it keeps circuits of its own until it can");
+    line[text.length] = '\n';
+    log_append(LOG_STDERR, line, text.length + 1);
+}
+
+/* --- joining ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t join(struct station *station, const struct policy *policy)
+{
+    uint32_t holder = process_join(&station->segment, guest.program, policy->revision);
+    if (holder && guest.keeps_policy)
+        process_runs(&station->segment, holder, policy->revision, true);
+    return holder;
+}
+
+/* What was handed over before our policy was read is in it; what came between that and now may not be. */
+static void watch_reloads(struct station *station)
+{
+    station->reloads = handover_number(&station->segment);
+    uint32_t number = atomic_load_explicit(station->reloads, memory_order_acquire);
+    bool missed = handover_was_since(&station->segment, guest.loaded_ns);
+    atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
+}
+
+/* For struct guard. */
+static const struct target *target_named(const char *name, void *context)
+{
+    (void)context;
+    return policy_target_named(guest_policy(), name);
+}
+
+/* Makes a station of a segment that is mapped at its place. */
+static void equip(struct station *station, bool is_private, bool apart)
+{
+    const struct policy *policy = guest_policy();
+    station->apart = apart;
+    station->is_clear = false;
+    station->guard.segment = &station->segment;
+    station->guard.pid = lineage_pid();
+    station->guard.still_hangs = stray_still_hangs;
+    station->guard.keeps = stray_keeps;
+    station->guard.target_named = target_named;
+    station->guard.context = station;
+    station->guard.log = guest.log;
+    memcpy(station->guard.program, guest.program, sizeof guest.program);
+    atomic_store_explicit(&station->guard.ask_after_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->guard.need_after_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->guard.lost_after_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->guard.lost_round, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->guard.sharers_cursor, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->reload_after_ns, 0, memory_order_relaxed);
+    station->guard.holder = join(station, policy);
+    if (is_private || guest.keeps_policy)
+        station->reloads = NULL;
+    else
+        watch_reloads(station);
+    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
+                          memory_order_release);
+}
+
+/* Whether it is time for one thread to look for a place again. */
+static bool may_try_again(struct station *station)
+{
+    uint64_t now_ns = clock_real_ns(), tried_ns = atomic_load_explicit(&station->tried_ns, memory_order_relaxed);
+    return now_ns - tried_ns >= TRY_AGAIN_NS &&
+           atomic_compare_exchange_strong_explicit(&station->tried_ns, &tried_ns, now_ns, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/*
+ * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
+ * copies its holder, which is the same for all, before it goes on.
+ */
+static void adopt(struct station *station, uint32_t epoch)
+{
+    uint64_t present = atomic_load_explicit(&station->identity, memory_order_acquire);
+    if (present >> 32 != epoch || ((uint32_t)present == 0 && may_try_again(station))) {
+        if (present >> 32 != epoch && segment_is_private(&station->segment))
+            guard_disown(&station->segment, (uint32_t)present);
+        uint32_t holder = join(station, guest_policy());
+        uint64_t mine = (uint64_t)epoch << 32 | holder;
+        if (atomic_compare_exchange_strong_explicit(&station->identity, &present, mine, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            present = mine;
+        else
+            process_leave(station->guard.segment, holder);
+    }
+    if (station->guard.holder != (uint32_t)present) {
+        station->guard.pid = lineage_pid();
+        station->guard.holder = (uint32_t)present;
+    }
+}
+
+struct station *guest_station_now(enum target_scope scope)
+{
+    return scope == SCOPE_PROCESS ? atomic_load_explicit(&guest.process, memory_order_acquire)
+                                  : atomic_load_explicit(&guest.host, memory_order_acquire);
+}
+
+struct station *guest_station(enum target_scope scope)
+{
+    struct station *station = guest_station_now(scope);
+    if (!station)
+        return NULL;
+    adopt(station, lineage_epoch());
+    return station->guard.holder ? station : NULL;
+}
+
+/* --- at start ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the file was had, or else a private segment. */
+static bool get_segment(struct segment *segment, bool is_private, bool patient, struct segment_error *error)
+{
+    const struct policy *policy = keeping_hold();
+    const struct capacity capacity = policy->capacity;
+    keeping_drop(policy);
+    const struct attaching attaching = {identity, &capacity, patient};
+    return is_private ? segment_private(segment, identity, &capacity)
+                      : segment_attach_first(segment, &places, &attaching, error);
+}
+
+static void put_in_force(struct station *station, enum target_scope scope)
+{
+    atomic_store_explicit(&station->state, STATION_PRESENT, memory_order_relaxed);
+    /* Release: whoever finds it finds all of it. */
+    atomic_store_explicit(scope == SCOPE_PROCESS ? &guest.process : &guest.host, station, memory_order_release);
+}
+
+static bool start(enum target_scope scope, struct segment_error *error)
+{
+    struct segment segment;
+    struct station *station;
+    if (!get_segment(&segment, scope == SCOPE_PROCESS, true, error))
+        return false;
+    station = berth_for(&segment, clock_real_ns());
+    if (!station)
+        return false;
+    equip(station, scope == SCOPE_PROCESS, false);
+    put_in_force(station, scope);
+    return true;
+}
+
+bool station_start(enum target_scope scope, const char *(*environment)(const char *name), struct segment_error *error)
+{
+    if (!identity && !(identity = strdup(guest_policy()->identity))) {
+        strcpy(error->text, "no memory left");
+        return false;
+    }
+    if (scope == SCOPE_PROCESS)
+        return start(scope, error);
+    standpoint_take(&standpoint);
+    atomic_store_explicit(&noted_use_ns, clock_real_ns(), memory_order_relaxed); /* by attaching */
+    if (!state_places(environment, &places) || !state_places_name(&places, identity)) {
+        strcpy(error->text, "the name of the state folder is too long");
+        return false;
+    }
+    return start(scope, error);
+}
+
+/* --- later ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * One thread of a process at a time. A fork's child may find its parent's mark, which is nobody's there; what that was
+ * about to make is a place that nobody uses.
+ */
+static bool work_begins(uint64_t now_ns)
+{
+    uint32_t mark = atomic_load_explicit(&working, memory_order_relaxed), epoch = lineage_epoch();
+    if (mark == epoch || !atomic_compare_exchange_strong_explicit(&working, &mark, epoch, memory_order_acquire,
+                                                                  memory_order_relaxed))
+        return false;
+    if (mark != 0)
+        berths_mend(now_ns);
+    return true;
+}
+
+static void work_ends(void)
+{
+    atomic_store_explicit(&working, 0, memory_order_release);
+}
+
+/* What the process guarded by itself. */
+static void count_apart(const struct station *apart, struct segment *present)
+{
+    uint64_t calls = 0;
+    for (uint32_t i = 0; i < apart->segment.capacity.circuits; i++) {
+        const struct circuit *circuit = circuits_at(&apart->segment, i);
+        calls += circuit ? counters_sum(&circuit->counters, COUNT_ADMITTED) : 0;
+    }
+    segment_note_apart(present, calls);
+}
+
+/* New calls go to another segment from now on. False: there is none, or no place for it. */
+static bool move_to(struct station *former, bool is_private, uint64_t now_ns)
+{
+    struct segment segment;
+    if (!get_segment(&segment, is_private, false, NULL))
+        return false;
+    struct station *station = berth_for(&segment, now_ns);
+    if (!station) {
+        segment_detach(&segment); /* no other thread has seen it */
+        return false;
+    }
+    equip(station, is_private, is_private);
+    if (former->apart && !is_private)
+        count_apart(former, &station->segment);
+    put_in_force(station, SCOPE_HOST);
+    berth_retire(former, now_ns);
+    return true;
+}
+
+/* Whether it is certain that the file was deleted. The kernel is asked, which takes a while, once a minute at most. */
+static bool is_over(const struct station *station, uint64_t now_ns)
+{
+    uint64_t asked_ns = atomic_load_explicit(&asked_deleted_ns, memory_order_relaxed);
+    if (segment_is_given_up(&station->segment))
+        return true;
+    if (asked_ns != 0 && now_ns - asked_ns < ASK_DELETED_NS)
+        return false;
+    atomic_store_explicit(&asked_deleted_ns, now_ns, memory_order_relaxed);
+    return segment_is_deleted(&station->segment);
+}
+
+/* The path leads elsewhere, or nowhere: see the design in station.h. */
+static void renew(struct station *station, uint64_t now_ns)
+{
+    bool same = standpoint_is_same(&standpoint);
+    if (station->apart) {
+        if (same)
+            move_to(station, false, now_ns);
+        return;
+    }
+    if (same ? segment_is_deleted(&station->segment) : is_over(station, now_ns))
+        segment_give_up(&station->segment); /* for those that can't see it */
+    else if (!same)
+        return;
+    if ((same && move_to(station, false, now_ns)) || !move_to(station, true, now_ns))
+        return;
+    say_apart();
+}
+
+static void work_on(struct station *station, bool stands, uint64_t real_ns)
+{
+    struct undisturbed before;
+    undisturbed_begin(&before);
+    if (work_begins(real_ns)) {
+        /* Another thread may have changed it since. */
+        if (!stands && station == atomic_load_explicit(&guest.host, memory_order_acquire))
+            renew(station, real_ns);
+        berths_clear(real_ns);
+        work_ends();
+    }
+    undisturbed_end(&before);
+}
+
+void station_look(uint64_t real_ns)
+{
+    uint64_t checked = atomic_load_explicit(&guest.checked_ns, memory_order_relaxed);
+    if (real_ns - checked < STATION_LOOK_NS ||
+        !atomic_compare_exchange_strong_explicit(&guest.checked_ns, &checked, real_ns, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    struct station *station = atomic_load_explicit(&guest.host, memory_order_acquire);
+    if (!station)
+        return;
+    int keep = errno;
+    bool stands = !station->apart && !segment_is_given_up(&station->segment) && segment_is_current(&station->segment);
+    if (stands && real_ns - atomic_load_explicit(&noted_use_ns, memory_order_relaxed) > NOTE_USE_NS) {
+        atomic_store_explicit(&noted_use_ns, real_ns, memory_order_relaxed);
+        segment_note_use(&station->segment);
+    }
+    /* A vfork's child has its parent's memory, and will be another program soon. */
+    if ((!stands || berths_are_due(real_ns)) && !lineage_is_borrowed())
+        work_on(station, stands, real_ns);
+    errno = keep;
+}
+
+void station_start_later(enum target_scope scope)
+{
+    struct undisturbed before;
+    undisturbed_begin(&before);
+    if (!lineage_is_borrowed() && work_begins(clock_real_ns())) {
+        struct segment segment;
+        struct station *station = NULL;
+        if (!guest_station_now(scope) && get_segment(&segment, true, false, NULL)) {
+            station = berth_for(&segment, clock_real_ns());
+            if (!station)
+                segment_detach(&segment);
+        }
+        if (station) {
+            equip(station, true, false);
+            put_in_force(station, scope);
+        }
+        work_ends();
+    }
+    undisturbed_end(&before);
+}

@@ -1,0 +1,202 @@
+/*
+ * over.c - removing segments that nobody uses. See over.h.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include "segment/over.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "segment/clock.h"
+#include "segment/folder.h"
+#include "segment/process.h"
+
+#define TEMPORARY_LIFE_NS (60 * NS_PER_S)
+/* The names of files that may be over: the readable part of "patterns: …". */
+#define OVER_MARK "patterns-"
+#define OVER_NAME_TAIL (16u + sizeof SEGMENT_SUFFIX - 1) /* hash and suffix */
+#define OVER_AFTER_NS (24 * 60 * 60 * NS_PER_S)
+#define UNUSED_KEPT 16u
+/* Who has just attached takes a moment to say so. */
+#define UNUSED_FOR_NS NS_PER_S
+#define LOOKS 2u
+/* Each process of a segment that has to be asked whether it lives costs some microseconds. */
+#define ASKED_MAX 64u
+
+/* --- one segment --- */
+
+/* NAME-HASH.options beside NAME-HASH.segment: see cli/overrides.h. */
+static void remove_note(int folder, const char *name)
+{
+    char note[NAME_MAX + 1];
+    size_t length = strlen(name) - strlen(SEGMENT_SUFFIX);
+    if (length + sizeof ".options" > sizeof note)
+        return;
+    memcpy(note, name, length);
+    strcpy(note + length, ".options");
+    unlinkat(folder, note, 0);
+}
+
+static bool is_mapped_file(int folder, const char *name, const struct segment *segment)
+{
+    struct stat present;
+    return fstatat(folder, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)present.st_ino == segment->inode &&
+           (uint64_t)present.st_dev == segment->device;
+}
+
+/* `most`: how many processes are asked at the most; with more it counts as used. */
+static enum removal remove_from(int folder, struct segment *segment, uint32_t most, struct segment_error *error)
+{
+    const char *name = strrchr(segment->path, '/') + 1;
+    folder_lock(folder, true);
+    if (!is_mapped_file(folder, name, segment)) {
+        segment_fail(error, segment->path, "it was replaced meanwhile", 0);
+        return REMOVAL_FAILED;
+    }
+    if (process_any(segment, most))
+        return REMOVAL_IN_USE;
+    /* For whoever is about to use it. */
+    segment_give_up(segment);
+    if (unlinkat(folder, name, 0) != 0) {
+        segment_fail(error, segment->path, "the segment can't be removed", errno);
+        return REMOVAL_FAILED;
+    }
+    remove_note(folder, name);
+    return REMOVAL_DONE;
+}
+
+enum removal segment_remove(struct segment *segment, struct segment_error *error)
+{
+    char *path = strdup(segment->path), *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        slash[slash == path] = '\0';
+    int folder = slash ? folder_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0) : -1;
+    enum removal removal = REMOVAL_FAILED;
+    if (folder >= 0) {
+        removal = remove_from(folder, segment, UINT32_MAX, error);
+        close(folder);
+    } else {
+        segment_fail(error, segment->path, "its folder can't be opened", errno);
+    }
+    free(path);
+    return removal;
+}
+
+/* --- all of a folder --- */
+
+struct old_file {
+    char name[NAME_MAX + 1];
+    uint64_t changed_ns; /* wall clock; 0: there is none */
+};
+
+struct sweep {
+    int folder;
+    uint64_t now_ns;
+    unsigned int count;          /* of files that may be over */
+    struct old_file old[LOOKS];  /* the oldest of them */
+};
+
+static uint64_t ns_of(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+}
+
+static uint64_t distance(uint64_t one, uint64_t other)
+{
+    return one > other ? one - other : other - one;
+}
+
+static bool may_be_over(const char *name)
+{
+    size_t length = strlen(name), mark = strlen(OVER_MARK);
+    return length >= mark + OVER_NAME_TAIL && length <= NAME_MAX &&
+           strcmp(name + length - strlen(SEGMENT_SUFFIX), SEGMENT_SUFFIX) == 0 &&
+           memcmp(name + length - OVER_NAME_TAIL - mark, OVER_MARK, mark) == 0;
+}
+
+static void note_old(struct sweep *sweep, const char *name, uint64_t changed_ns)
+{
+    struct old_file *youngest = &sweep->old[0];
+    sweep->count++;
+    for (unsigned int i = 0; i < LOOKS; i++) {
+        struct old_file *old = &sweep->old[i];
+        if (old->changed_ns == 0 || (youngest->changed_ns != 0 && old->changed_ns > youngest->changed_ns))
+            youngest = old;
+    }
+    if (youngest->changed_ns != 0 && youngest->changed_ns <= changed_ns)
+        return;
+    memcpy(youngest->name, name, strlen(name) + 1);
+    youngest->changed_ns = changed_ns;
+}
+
+static bool sweep_one(const char *name, void *context)
+{
+    struct sweep *sweep = context;
+    struct stat status;
+    bool is_temporary = strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0;
+    if ((!is_temporary && !may_be_over(name)) || fstatat(sweep->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+        return true;
+    if (!is_temporary)
+        note_old(sweep, name, ns_of(&status.st_mtim));
+    /*
+     * One from the future was made before the clock was set back. A living starter whose file goes makes another one.
+     */
+    else if (distance(sweep->now_ns, ns_of(&status.st_ctim)) > TEMPORARY_LIFE_NS)
+        unlinkat(sweep->folder, name, 0);
+    return true;
+}
+
+/* Looks into a file that may be over; `is_old`: for a day. */
+static void look_into(int fd, const char *folder, const char *name, bool is_old)
+{
+    struct segment *segment = calloc(1, sizeof *segment);
+    struct segment_error *error = calloc(1, sizeof *error);
+    size_t length = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(length);
+    if (segment && error && path) {
+        strcpy(path, folder);
+        strcat(path, "/");
+        strcat(path, name);
+        if (segment_open(segment, path, true, error)) {
+            /* One that is used is not looked into again before the day is over. */
+            if (strncmp(segment_identity(segment), PATTERNS_IDENTITY, strlen(PATTERNS_IDENTITY)) != 0 ||
+                remove_from(fd, segment, ASKED_MAX, error) == REMOVAL_IN_USE)
+                utimensat(fd, name, NULL, AT_SYMLINK_NOFOLLOW);
+            segment_detach(segment);
+        } else if (is_old) {
+            /* Of another version or boot, or damaged: nobody can use it. */
+            unlinkat(fd, name, 0);
+            remove_note(fd, name);
+        }
+    }
+    free(path);
+    free(segment);
+    free(error);
+}
+
+void folder_sweep(int fd, const struct state_place *place)
+{
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep)
+        return;
+    sweep->folder = fd;
+    sweep->now_ns = clock_wall_ns();
+    folder_each_name(fd, sweep_one, sweep);
+    for (unsigned int i = 0; i < LOOKS; i++) {
+        const struct old_file *old = &sweep->old[i];
+        uint64_t age_ns = distance(sweep->now_ns, old->changed_ns);
+        bool is_old = age_ns > OVER_AFTER_NS, is_one_too_many = sweep->count > UNUSED_KEPT && age_ns > UNUSED_FOR_NS;
+        if (old->changed_ns != 0 && (is_old || is_one_too_many))
+            look_into(fd, place->folder, old->name, is_old);
+        if (sweep->count > 0)
+            sweep->count--;
+    }
+    free(sweep);
+}
