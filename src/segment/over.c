@@ -91,8 +91,8 @@ enum removal segment_remove(struct segment *segment, struct segment_error *error
 /* --- all of a folder --- */
 
 struct old_file {
-    char name[NAME_MAX + 1];
-    uint64_t changed_ns; /* wall clock; 0: there is none */
+    char name[NAME_MAX + 1]; /* "": there is none */
+    uint64_t changed_ns;     /* wall clock */
 };
 
 struct sweep {
@@ -126,10 +126,10 @@ static void note_old(struct sweep *sweep, const char *name, uint64_t changed_ns)
     sweep->count++;
     for (unsigned int i = 0; i < LOOKS; i++) {
         struct old_file *old = &sweep->old[i];
-        if (old->changed_ns == 0 || (youngest->changed_ns != 0 && old->changed_ns > youngest->changed_ns))
+        if (old->name[0] == '\0' || (youngest->name[0] != '\0' && old->changed_ns > youngest->changed_ns))
             youngest = old;
     }
-    if (youngest->changed_ns != 0 && youngest->changed_ns <= changed_ns)
+    if (youngest->name[0] != '\0' && youngest->changed_ns <= changed_ns)
         return;
     memcpy(youngest->name, name, strlen(name) + 1);
     youngest->changed_ns = changed_ns;
@@ -193,7 +193,7 @@ void folder_sweep(int fd, const struct state_place *place)
         const struct old_file *old = &sweep->old[i];
         uint64_t age_ns = distance(sweep->now_ns, old->changed_ns);
         bool is_old = age_ns > OVER_AFTER_NS, is_one_too_many = sweep->count > UNUSED_KEPT && age_ns > UNUSED_FOR_NS;
-        if (old->changed_ns != 0 && (is_old || is_one_too_many))
+        if (old->name[0] != '\0' && (is_old || is_one_too_many))
             look_into(fd, place->folder, old->name, is_old);
         if (sweep->count > 0)
             sweep->count--;
