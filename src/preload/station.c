@@ -64,6 +64,19 @@ static uint32_t join(struct station *station, const struct policy *policy)
     return holder;
 }
 
+/*
+ * Who is late with the holder of the segment that lay at these addresses before is nobody in this one: the holder is
+ * another, though both were fresh.
+ */
+static uint32_t join_as_another(struct station *station, const struct policy *policy, uint32_t former)
+{
+    uint32_t holder = join(station, policy);
+    if (holder == 0 || holder != former)
+        return holder;
+    process_leave(&station->segment, holder);
+    return join(station, policy);
+}
+
 /* What was handed over before our policy was read is in it; what came between that and now may not be. */
 static void watch_reloads(struct station *station)
 {
@@ -101,7 +114,7 @@ static void equip(struct station *station, bool is_private, bool apart)
     atomic_store_explicit(&station->guard.sharers_cursor, 0, memory_order_relaxed);
     atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
     atomic_store_explicit(&station->reload_after_ns, 0, memory_order_relaxed);
-    station->guard.holder = join(station, policy);
+    station->guard.holder = join_as_another(station, policy, station->guard.holder);
     if (is_private || guest.keeps_policy)
         station->reloads = NULL;
     else

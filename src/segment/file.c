@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "segment/clock.h"
@@ -137,9 +138,19 @@ int file_allocate(int fd, uint64_t from, uint64_t size)
     return 0;
 }
 
+static bool has_room(int folder, uint64_t size)
+{
+    struct statfs status;
+    return fstatfs(folder, &status) != 0 || status.f_blocks == 0 ||
+           (uint64_t)status.f_bavail * (uint64_t)status.f_bsize >= size;
+}
+
 /* Makes a whole fresh file under a temporary name. Returns 0 or an errno; then there is none. */
 static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct contents *contents)
 {
+    /* Who tries each second is not to fill and empty the last of a full disk each second. */
+    if (!contents->patient && !has_room(folder, layout_measure(&contents->capacity).size))
+        return ENOSPC;
     folder_temporary_name(name);
     int fd = folder_openat(folder, name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
