@@ -213,8 +213,10 @@ bool station_start(enum target_scope scope, const char *(*environment)(const cha
     }
     if (scope == SCOPE_PROCESS)
         return start(scope, error);
+    uint64_t now_ns = clock_real_ns();
     standpoint_take(&standpoint);
-    atomic_store_explicit(&noted_use_ns, clock_real_ns(), memory_order_relaxed); /* by attaching */
+    atomic_store_explicit(&noted_use_ns, now_ns, memory_order_relaxed); /* by attaching */
+    atomic_store_explicit(&guest.checked_ns, now_ns, memory_order_relaxed);
     if (!state_places(environment, &places) || !state_places_name(&places, identity)) {
         strcpy(error->text, "the name of the state folder is too long");
         return false;
