@@ -377,9 +377,9 @@ static int scene_threads(int argc, char **argv)
     }
     while (segments() == 0)
         wait_ms(10);
-    for (int i = 0; i < 200 && mapped_segments() > 1; i++)
+    for (int i = 0; i < 200 && mapped_segments() > 2; i++)
         wait_ms(100); /* the memory of the last one goes back when nobody follows it */
-    CHECK(mapped_segments() == 1);
+    CHECK(mapped_segments() <= 2); /* its tables, and the page that keeps its lock */
     atomic_store(&stops, true);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
