@@ -138,8 +138,9 @@ class Timeouts(unittest.TestCase):
     def test_a_blocking_receive_inside_tls_ends(self):
         self.start(Server(over_tls(stay_silent), secure=True), response_timeout="1s")
         result = self.sandbox.run(urllib()(self.server), env=CERTIFICATES.get().environment())
-        # Python's ssl takes any error of a read for the end of the stream.
-        self.assertEqual((result.stderr[:18], result.status), ("RemoteDisconnected", 1), result)
+        # An older Python's ssl takes any error of a read for the end of the stream.
+        self.assertRegex(result.stderr, r"\A(RemoteDisconnected|TimeoutError)")
+        self.assertEqual(result.status, 1, result)
         self.assertTrue(0.95 <= result.seconds < SLACK, result)
         self.assertEqual(self.sandbox.failures(self.server), {"response-timeout": 1})
 

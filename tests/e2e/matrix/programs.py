@@ -211,7 +211,7 @@ def static(server, timeout, count=1):
     return [STATIC.get().path, server.address, server.port]
 
 
-COULD_NOT = "Couldn't connect to server"
+COULD_NOT = "connect to server"  # what an older curl "couldn't" and a newer one "could not"
 
 PROGRAMS = [
     Program("curl", curl, COULD_NOT, times=CURL_TIMES, tls=SEEN, again=True),
