@@ -120,10 +120,10 @@ def run_once(suite, how, names=None):
             run.remove()
 
 
-def compare(suite, kinds=(GUARDED, ENFORCED), workers=3):
-    """Runs a suite in all ways, side by side, and then what differs again."""
+def compare(suite, kinds=(GUARDED, ENFORCED)):
+    """Runs a suite in all ways, side by side unless it can't be, and then what differs again."""
     comparison = Comparison(suite)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(suite.workers) as pool:
         runs = {how: pool.submit(run_once, suite, how) for how in (BARE, *kinds)}
         for how, run in runs.items():
             comparison.results[how], (admitted, refused) = run.result()

@@ -10,6 +10,8 @@ RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unittests.py"
 class Python:
     """Some of its modules. Tests are named as Python names them."""
 
+    workers = 3
+
     def __init__(self, name, modules, limit=300):
         self.name, self.modules, self.limit = name, modules, limit
 
