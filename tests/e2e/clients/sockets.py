@@ -32,7 +32,9 @@ def connect(port, host="127.0.0.1", blocking=True, starving=False):
     elif host.startswith("/"):
         sock, address = socket.socket(socket.AF_UNIX), host
     else:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # IPv4 first: where localhost is ::1 as well, as an installer leaves it, the tests' servers are not there.
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, proto, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
         sock = socket.socket(family, kind, proto)
     sock.setblocking(blocking)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
