@@ -198,7 +198,7 @@ static int begin_call(struct connection *connection, int fd)
         connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
     if (connection_has(connection, CONNECTION_GAVE_UP))
         connection_unmark(connection, CONNECTION_GAVE_UP);
-    connection->http = (struct http_reader){0};
+    connection_reset_http(connection);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     return SENDING_BEGINS;

@@ -294,7 +294,7 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
 
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)
 {
-    struct http_reader reader = connection->http;
+    struct http_reader reader = connection_http(connection);
     struct http_head head;
     enum http_progress progress = connection_target(connection)->http_read && vector ? HTTP_MORE : HTTP_NONE;
     for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
@@ -303,7 +303,7 @@ void life_answer(struct connection *connection, const struct iovec *vector, size
         bytes -= part;
     }
     if (!peeked)
-        connection->http = reader;
+        connection_set_http(connection, &reader);
     if (progress == HTTP_MORE) {
         connection_mark(connection, CONNECTION_ANSWERING);
         return;
@@ -317,9 +317,10 @@ void life_answer(struct connection *connection, const struct iovec *vector, size
 static bool settle_broken_answer(struct connection *connection)
 {
     struct http_head head;
-    if (!connection_has(connection, CONNECTION_ANSWERING) || !http_has_begun(&connection->http))
+    struct http_reader reader = connection_http(connection);
+    if (!connection_has(connection, CONNECTION_ANSWERING) || !http_has_begun(&reader))
         return false;
-    bool known = http_break(&connection->http, &head) == HTTP_KNOWN;
+    bool known = http_break(&reader, &head) == HTTP_KNOWN;
     settle(connection, SEEN_BYTES, 0, false, known ? &head : NULL);
     return true;
 }

@@ -67,7 +67,7 @@ uint32_t pool_take(void)
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->sharers, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
-    connection->http = (struct http_reader){0};
+    connection_reset_http(connection);
     return number;
 }
 

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "breaker/http.h"
 #include "policy/policy.h"
@@ -61,6 +62,8 @@ enum call_end {
 };
 
 enum pool_keeping { POOL_FREE, POOL_TAKEN };
+#define HTTP_WORDS (sizeof(struct http_reader) / sizeof(uint64_t))
+_Static_assert(sizeof(struct http_reader) % sizeof(uint64_t) == 0, "it is read and written by words");
 
 struct connection {
     /* What each send and receive looks at: two cache lines. */
@@ -76,14 +79,15 @@ struct connection {
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
     _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
-    struct http_reader http;           /* how far the answer is read */
+    _Atomic uint64_t http[HTTP_WORDS]; /* struct http_reader: how far the answer is read */
     /* The rest. */
-    struct station *station;
+    _Atomic(struct station *) station;
     _Atomic bool is_stationed;            /* its calls are in the station's segment, until it is given back */
     _Atomic uint32_t aliases;             /* descriptors of this process that stand for it; 0: free */
     _Atomic uint32_t next;                /* in the list of free ones */
     _Atomic uint32_t keeping;             /* enum pool_keeping, or a round of stray.c's that found it left behind */
     _Atomic int fd;                       /* one of its descriptors */
+    _Atomic uint32_t http_version;        /* of `http`; odd while it is written */
     _Atomic uint32_t sharers;             /* the group of their numbers (sharers.h); 0: there is one alone */
     _Atomic uint32_t follows;             /* its policy, as keeping.h has it */
     _Atomic uint32_t forks;               /* lineage_forks() when the socket was made */
@@ -135,6 +139,55 @@ static inline const struct target *connection_target(const struct connection *co
 {
     /* Acquire: all of the target was written before. */
     return atomic_load_explicit(&connection->target, memory_order_acquire);
+}
+
+/*
+ * How far the present answer is read: from its beginning, if another thread is just writing that, or has jumped away
+ * from it.
+ */
+static inline struct http_reader connection_http(const struct connection *connection)
+{
+    struct http_reader reader;
+    uint64_t words[HTTP_WORDS];
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_acquire);
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        words[i] = atomic_load_explicit(&connection->http[i], memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire); /* the words before the second look at the version */
+    if ((version & 1) || atomic_load_explicit(&connection->http_version, memory_order_relaxed) != version)
+        return (struct http_reader){0};
+    memcpy(&reader, words, sizeof reader);
+    return reader;
+}
+
+/* Of threads that write at once, one does. */
+static inline void connection_set_http(struct connection *connection, const struct http_reader *reader)
+{
+    uint64_t words[HTTP_WORDS];
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
+    memcpy(words, reader, sizeof words);
+    if ((version & 1) || !atomic_compare_exchange_strong_explicit(&connection->http_version, &version, version + 1,
+                                                                  memory_order_relaxed, memory_order_relaxed))
+        return;
+    atomic_thread_fence(memory_order_release); /* the odd version before the words */
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        atomic_store_explicit(&connection->http[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&connection->http_version, version + 2, memory_order_release);
+}
+
+/* A new answer is to come; whoever was about to write of the former one may have jumped away. */
+static inline void connection_reset_http(struct connection *connection)
+{
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        atomic_store_explicit(&connection->http[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->http_version, (version | 1) + 1, memory_order_release);
+}
+
+/* Nothing of an answer has been read, and nobody is at it. */
+static inline bool connection_http_is_fresh(const struct connection *connection)
+{
+    struct http_reader reader = connection_http(connection);
+    return http_is_fresh(&reader) && !(atomic_load_explicit(&connection->http_version, memory_order_relaxed) & 1);
 }
 
 static inline enum call_end connection_end(const struct connection *connection)

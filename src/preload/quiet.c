@@ -59,8 +59,8 @@ HOT bool quiet_begins(descriptor entry)
         connection_set_end(connection, END_ANSWERED);
         return false;
     }
-    if (__builtin_expect(!http_is_fresh(&connection->http), 0))
-        connection->http = (struct http_reader){0};
+    if (__builtin_expect(!connection_http_is_fresh(connection), 0))
+        connection_reset_http(connection);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     return true;
