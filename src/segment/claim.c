@@ -3,9 +3,10 @@
  *
  * call_owner alone says whose a record is: one CAS takes it, another gives it back. Each group has a bit for each of
  * its records that is taken, and the table has a bit for each group of which all are: hints, written after what they
- * tell of. Who is killed, or jumped out of, between the two leaves a bit that is wrong: one that says free is put right
- * by the next who tries that record; one that says taken, by who looks through the table for the dead (burial.c), or by
- * the process's own look for what it lost (lost.c), which both end in claim_hint.
+ * tell of. One that says free and is wrong is put right by the next who tries that record. One that says taken would
+ * stay wrong: so whoever has set one looks again at what it tells of, and takes it back if that has changed meanwhile.
+ * Who is killed, or jumped out of, between the two leaves it to who looks through the table for the dead (burial.c) or
+ * for what the process itself has lost (lost.c), which both call claim_hint.
  *
  * A claimed record's state is CLAIMED with a number of its own until its call begins: who claimed it goes on only from
  * that very word, so that a claimer that was held up for so long that the record was taken from it finds out.
@@ -33,27 +34,42 @@ static uint64_t beyond(const struct segment *segment, uint32_t group)
     return count < CALL_GROUP ? ~UINT64_C(0) << count : 0;
 }
 
-static void hint_taken(struct segment *segment, uint32_t call)
+static bool is_full(const struct segment *segment, uint32_t group)
 {
-    uint32_t group = call / CALL_GROUP;
-    uint64_t bit = UINT64_C(1) << call % CALL_GROUP;
-    /* Relaxed, all hints: what they tell of is decided elsewhere. */
-    uint64_t taken = atomic_fetch_or_explicit(&segment->call_group[group].taken, bit, memory_order_relaxed) | bit;
+    uint64_t taken = atomic_load_explicit(&segment->call_group[group].taken, memory_order_seq_cst);
 
-    if ((taken | beyond(segment, group)) == ~UINT64_C(0))
-        atomic_fetch_or_explicit(&segment->call_full[group / WORD_BITS], UINT64_C(1) << group % WORD_BITS,
-                                 memory_order_relaxed);
+    return (taken | beyond(segment, group)) == ~UINT64_C(0);
 }
 
+/*
+ * All seq_cst: of one who sets a bit and then looks at what it tells of, and another who changes that and then looks at
+ * the bit, or clears it, one sees the other.
+ */
 static void hint_free(struct segment *segment, uint32_t call)
 {
     uint32_t group = call / CALL_GROUP;
     uint64_t full = UINT64_C(1) << group % WORD_BITS;
 
     atomic_fetch_and_explicit(&segment->call_group[group].taken, ~(UINT64_C(1) << call % CALL_GROUP),
-                              memory_order_relaxed);
-    if ((atomic_load_explicit(&segment->call_full[group / WORD_BITS], memory_order_relaxed) & full) != 0)
-        atomic_fetch_and_explicit(&segment->call_full[group / WORD_BITS], ~full, memory_order_relaxed);
+                              memory_order_seq_cst);
+    if ((atomic_load_explicit(&segment->call_full[group / WORD_BITS], memory_order_seq_cst) & full) != 0)
+        atomic_fetch_and_explicit(&segment->call_full[group / WORD_BITS], ~full, memory_order_seq_cst);
+}
+
+static void hint_taken(struct segment *segment, uint32_t call)
+{
+    uint32_t group = call / CALL_GROUP;
+    uint64_t full = UINT64_C(1) << group % WORD_BITS;
+
+    atomic_fetch_or_explicit(&segment->call_group[group].taken, UINT64_C(1) << call % CALL_GROUP,
+                             memory_order_seq_cst);
+    if (is_full(segment, group)) {
+        atomic_fetch_or_explicit(&segment->call_full[group / WORD_BITS], full, memory_order_seq_cst);
+        if (!is_full(segment, group))
+            atomic_fetch_and_explicit(&segment->call_full[group / WORD_BITS], ~full, memory_order_seq_cst);
+    }
+    if (atomic_load_explicit(&segment->call_owner[call], memory_order_seq_cst) == 0)
+        hint_free(segment, call);
 }
 
 void claim_hint(struct segment *segment, uint32_t call)
@@ -159,8 +175,8 @@ bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
 
     if (record == NULL || owner == 0 || state_in_flight(atomic_load_explicit(&record->state, memory_order_relaxed)))
         return false;
-    /* Release: the next owner sees the settled state. */
-    if (!atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, 0, memory_order_release,
+    /* Release: the next owner sees the settled state. seq_cst: see hint_free. */
+    if (!atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, 0, memory_order_seq_cst,
                                                  memory_order_relaxed))
         return false;
     hint_free(segment, call);

@@ -51,8 +51,8 @@ uint32_t guard_number(const struct guard *guard, uint32_t call)
 }
 
 /*
- * A probe's permit goes back by its token, and any other call is neutral, as of its start. Of a probe that had not begun
- * nothing is counted yet: it is admitted here, so that its end is one of a call.
+ * A probe's permit goes back by its token, and any other call is neutral, as of its start. Of a probe that had not
+ * begun nothing is counted yet: it is admitted here, so that its end is one of a call.
  */
 static void settle_lost(const struct guard *guard, uint32_t call, struct call_view *view, unsigned int shard,
                         uint64_t now_ns)
@@ -135,8 +135,11 @@ void lost_look(struct guard *guard, unsigned int shard, uint64_t now_ns, uint64_
     uint32_t end = limit - first > LOOKED_AT ? first + LOOKED_AT : limit, taken = 0, call = first;
 
     for (; call < end && taken < TAKEN_BACK; call++) {
-        if (atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) != guard->holder ||
-            !is_lost(guard, call, (uint32_t)(round >> 32)))
+        uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed);
+
+        if (owner == 0)
+            claim_hint(segment, call);
+        if (owner != guard->holder || !is_lost(guard, call, (uint32_t)(round >> 32)))
             continue;
         take_back(guard, call, shard, now_ns);
         taken++;

@@ -1,5 +1,5 @@
 /*
- * test_calls.c - the table of records: claiming, moving, settling, giving back; and what a corrupt one does.
+ * test_calls.c - the table of records: beginning, moving, settling, giving back; and what a corrupt one does.
  */
 #include "support_guard.h"
 
@@ -173,24 +173,6 @@ static void a_record_goes_back_only_from_its_owner(void **state)
     assert_false(calls_read(*state, call, &view));
 }
 
-static void each_record_is_claimed_once_and_all_can_be(void **state)
-{
-    static bool seen[CAPACITY_CALLS];
-    struct segment *segment = *state;
-
-    memset(seen, 0, sizeof seen);
-    for (unsigned int i = 0; i < CAPACITY_CALLS; i++) {
-        uint32_t call = calls_claim(segment, HOLDER);
-
-        assert_true(call < CAPACITY_CALLS && !seen[call]);
-        seen[call] = true;
-    }
-    assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    assert_true(calls_release(segment, 5000, HOLDER));
-    atomic_store(&segment->map->calls_hint, 17);
-    assert_int_equal(calls_claim(segment, HOLDER), 5000);
-}
-
 static void records_in_use_stay_low_in_the_table(void **state)
 {
     struct segment *segment = *state;
@@ -292,42 +274,6 @@ static void who_lost_a_claimed_record_begins_nothing_on_it(void **state)
     assert_true(other.in_flight);
 }
 
-/* Each is right again after one claim or one look: a kill may come between a change and the hint that tells of it. */
-static void hints_that_a_kill_left_wrong_are_put_right(void **state)
-{
-    struct segment *segment = *state;
-    const uint32_t lost = 3 * CALL_GROUP + 5;
-
-    for (uint32_t i = 0; i < segment->capacity.calls; i++)
-        assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    /* Taken, and the hints say free. */
-    atomic_store(&segment->call_group[7].taken, 0);
-    atomic_store(&segment->call_full[0], 0);
-    atomic_store(&segment->map->calls_hint, 0);
-    for (unsigned int tries = 0; tries < 4; tries++)
-        assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    /* Free, and the hints say taken. */
-    atomic_store(&segment->call_owner[lost], 0);
-    assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    claim_hint(segment, lost);
-    assert_int_equal(calls_claim(segment, HOLDER), lost);
-}
-
-/* Counted in what is written: a claim that walked over the table would try all those that are taken. */
-static void a_nearly_full_table_is_not_walked_over(void **state)
-{
-    struct segment *segment = *state;
-    const uint32_t last = segment->capacity.calls - 1;
-
-    for (uint32_t i = 0; i < segment->capacity.calls; i++)
-        assert_int_not_equal(calls_claim(segment, HOLDER), CALL_NONE);
-    assert_true(calls_release(segment, last, HOLDER));
-    /* No hint but the bits: what they do not name is not even looked at. */
-    atomic_store(&segment->map->calls_hint, 0);
-    atomic_store(&segment->call_owner[last / 2], 0);
-    assert_int_equal(calls_claim(segment, HOLDER), last);
-}
-
 /* --- threads --- */
 
 enum { THREADS = 4, ROUNDS = 20000, MARKS = 64 };
@@ -377,15 +323,12 @@ int main(void)
         CALLS_TEST(a_settled_call_is_answered_and_an_overdue_one_keeps_its_phase),
         CALLS_TEST(the_next_call_of_a_record_is_reserved_for_one_of_two),
         CALLS_TEST(a_record_goes_back_only_from_its_owner),
-        CALLS_TEST(each_record_is_claimed_once_and_all_can_be),
         CALLS_TEST(records_in_use_stay_low_in_the_table),
         CALLS_TEST(a_record_that_was_given_back_is_the_next_one_to_be_taken),
         CALLS_TEST(the_table_grows_past_a_place_whose_claimer_was_killed),
         CALLS_TEST(what_is_out_of_range_in_a_record_is_cut),
         CALLS_TEST(the_number_of_calls_on_a_record_wraps_past_zero),
         CALLS_TEST(who_lost_a_claimed_record_begins_nothing_on_it),
-        CALLS_TEST(hints_that_a_kill_left_wrong_are_put_right),
-        CALLS_TEST(a_nearly_full_table_is_not_walked_over),
         CALLS_TEST(no_record_is_ever_two_threads),
     };
 
