@@ -12,8 +12,8 @@
 #define HELD_MAX 64u
 /*
  * A program that goes on to another address does so at once, or after the delay of Happy Eyeballs (RFC 8305 says 250
- * ms, and at most 2 s). Until then an attempt to the same address is another thread's,
- * or another request of an event loop.
+ * ms, and at most 2 s). Until then an attempt to the same address is another thread's, or another request of an event
+ * loop.
  */
 #define GOES_ON_WITHIN_NS NS_PER_S
 
@@ -36,7 +36,7 @@ struct held {
 };
 
 static struct held places[HELD_MAX]; /* a root of this file alone */
-static _Atomic uint64_t holding;     /* a bit for each that may hold something, so that an attempt mostly needs no walk */
+static _Atomic uint64_t holding;     /* a bit for each that may hold something: an attempt mostly needs no walk */
 _Static_assert(HELD_MAX == 64, "a word has a bit for each");
 
 static uint64_t bit_of(const struct held *place)

@@ -19,7 +19,7 @@
 
 /* A group of one number, which the tag of one entry stands for; 0: there is no room. `forks`: see lineage.h. */
 uint32_t sharers_new(int fd, uint32_t forks);
-/* One more entry, or holder, has the tag; false: the group is another one by now. With a number (or -1) it is listed. */
+/* One more entry, or holder, has the tag; false: the group is another one by now. A number (not -1) is listed. */
 bool sharers_join(uint32_t tag, int fd);
 /* One entry or holder less; with the last one the group is free. */
 void sharers_leave(uint32_t tag, int fd);

@@ -157,7 +157,7 @@ bool told_waits_on(descriptor entry, int fd, struct limit *limit, ssize_t result
         do                                                                                                             \
             wait_result = !wait_limited || wait_limit.way == LIMIT_BARE ? (call)                                       \
                           : wait_limit.way == LIMIT_AT_ONCE             ? (at_once)                                    \
-                                                                        : -1;                                                      \
+                                                                        : -1;                                          \
         while (UNLIKELY(wait_limited) && told_waits_on(entry, fd, &wait_limit, wait_result));                          \
         wait_result;                                                                                                   \
     })

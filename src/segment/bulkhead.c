@@ -13,8 +13,8 @@
  * goes on from there (bulkhead_give): no count is ever too high or too low for long, and nobody counts anew. Of many
  * who do so one wins each CAS, for no word has the same value twice: tags count on.
  *
- * A pending share that is not counted is made void, when its owner is dead or has lost the record. Should the owner only
- * have slept, for seconds, right before he counts it: then a step that takes a void share counts for nothing, and
+ * A pending share that is not counted is made void, when its owner is dead or has lost the record. Should the owner
+ * only have slept, for seconds, right before he counts it: then a step that takes a void share counts for nothing, and
  * whoever counts the next one leaves it out.
  *
  * A count that is higher than all marks is corrupt, and is put right by a look through the table, once a second at the
@@ -140,7 +140,8 @@ static uint32_t count_marks(const struct segment *segment, uint32_t circuit, uin
     for (uint32_t call = 0; call < calls_limit(segment); call++) {
         uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_acquire);
 
-        if (owner == 0 || call == except || atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != circuit)
+        if (owner == 0 || call == except ||
+            atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != circuit)
             continue;
         uint64_t share = load(&segment->calls[call].share);
         if (share_stage(share) != SHARE_NONE && share_circuit(share) == circuit &&
@@ -152,7 +153,9 @@ static uint32_t count_marks(const struct segment *segment, uint32_t circuit, uin
 
 uint32_t bulkhead_count(const struct segment *segment, uint32_t circuit)
 {
-    return segment->map == NULL || circuit >= segment->capacity.circuits ? 0 : count_marks(segment, circuit, CALL_NONE, true);
+    if (segment->map == NULL || circuit >= segment->capacity.circuits)
+        return 0;
+    return count_marks(segment, circuit, CALL_NONE, true);
 }
 
 uint32_t bulkhead_counted(const struct segment *segment, uint32_t circuit)

@@ -1,7 +1,8 @@
 /*
  * record.h - one record of the table of calls: its state word taken apart, and the steps by which it changes.
  *
- * Private to calls.c, claim.c, lost.c and quiet.c. Any bit pattern can be taken apart (the memory is shared and may be corrupt).
+ * Private to calls.c, claim.c, lost.c and quiet.c. Any bit pattern can be taken apart (the memory is shared and may be
+ * corrupt).
  */
 #ifndef SOCKFUSE_SEGMENT_RECORD_H
 #define SOCKFUSE_SEGMENT_RECORD_H
