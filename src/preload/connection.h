@@ -59,14 +59,14 @@ int connection_connect(struct attempt_ticket *ticket, const struct sockaddr *add
 void connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
- * Before a send on a guarded connection: if its last call is over, this is the next request, which asks for admission
+ * Before a send of so many bytes (0: not known) on a guarded connection: if its last call is over, this is the next request, which asks for admission
  * like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent, now or later, and the program reads
  * the end of the stream; SENDING_BEGINS: it was admitted, and connection_sent has nothing to add, but connection_begun
  * if it was not taken at once; SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
  */
 #define SENDING_FAULTY (-1)
 #define SENDING_BEGINS (-2)
-int connection_sending(descriptor entry, int fd);
+int connection_sending(descriptor entry, int fd, size_t bytes);
 /*
  * In rehearsal: whether the send is taken from the program, since its connection leads nowhere. Then `*result` and
  * errno are what it shall see. `vector`: the bytes; NULL: they are not in the program's memory.
@@ -97,12 +97,12 @@ struct received {
  * the real function left them. `first`: the first bytes that were sent (the kernel has read them, so they are
  * readable), or NULL.
  */
-void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first);
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count);
 /*
  * After a send that began a call, instead of connection_sent: if it was large, the wait for the answer begins now; if
  * it sent nothing, for a reason of the program's own, there is no such call.
  */
-void connection_begun(descriptor entry, int fd, ssize_t result, int error);
+void connection_begun(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count);
 void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received);
 /*
  * Plaintext that went into, or came out of, a TLS session over that connection. `kept`: nothing was sent meanwhile; the

@@ -12,6 +12,7 @@
 #include "preload/real.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
+#include "preload/upload.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 
@@ -179,6 +180,8 @@ static int begin_call(struct connection *connection, int fd)
 {
     if (connection_has(connection, CONNECTION_BROKEN))
         return refuse_request(connection, fd);
+    if (connection_has(connection, CONNECTION_BODY)) /* the server has answered before it was whole: it is the same */
+        return 0;
     if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
         return 0;
     uint64_t real_ns = clock_real_ns();
@@ -198,6 +201,7 @@ static int begin_call(struct connection *connection, int fd)
         connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
     if (connection_has(connection, CONNECTION_GAVE_UP))
         connection_unmark(connection, CONNECTION_GAVE_UP);
+    upload_begin(connection);
     connection_reset_http(connection);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -214,7 +218,7 @@ static void note_asked(struct connection *connection)
         connection_mark(connection, CONNECTION_ASKED);
 }
 
-int connection_sending(descriptor entry, int fd)
+int connection_sending(descriptor entry, int fd, size_t bytes)
 {
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
@@ -225,6 +229,8 @@ int connection_sending(descriptor entry, int fd)
         connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
     if (verdict > 0)
         return verdict;
+    if (connection->epoch == lineage_epoch())
+        upload_sending(connection, bytes);
     /* An ancestor's connection leads nowhere in its children too. */
     if (connection_has(connection, CONNECTION_FAULTY))
         return SENDING_FAULTY;
@@ -276,7 +282,16 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         connection_mark(connection, CONNECTION_REJECTED);
 }
 
-void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first)
+/* Bytes that went over the wire: inside TLS they tell nothing of the request (connection_asked). */
+static void follow_sent(struct connection *connection, const struct iovec *first, size_t count, size_t sent)
+{
+    if (connection_has(connection, CONNECTION_TLS))
+        upload_sent(connection, NULL, 0, 0);
+    else
+        upload_sent(connection, first, count, sent);
+}
+
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
@@ -285,12 +300,15 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
         note_asked(connection); /* with Fast Open nobody has said so before */
+        follow_sent(connection, first, count, (size_t)result);
     }
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED)
         return;
     if (result < 0) {
         bool own = error == EPIPE && connection_has(connection, CONNECTION_SHUT_WRITE);
+        if (error == EAGAIN || error == EWOULDBLOCK)
+            upload_stalled(connection);
         if (is_from_peer(error) && !own)
             life_ended(connection, fd, SEEN_ERROR, error);
         return;
@@ -308,15 +326,20 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     life_requested(connection);
 }
 
-void connection_begun(descriptor entry, int fd, ssize_t result, int error)
+void connection_begun(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
 {
     struct connection *connection = still(entry, fd);
-    if (!connection || life_phase(connection) == PHASE_ANSWERED)
+    if (!connection)
+        return;
+    upload_begin(connection);
+    if (result > 0)
+        follow_sent(connection, first, count, (size_t)result);
+    if (life_phase(connection) == PHASE_ANSWERED)
         return;
     if (result > 0)
         life_request_sent(connection);
     else if (is_from_peer(error))
-        connection_sent(entry, fd, result, error, NULL);
+        connection_sent(entry, fd, result, error, NULL, 0);
     else if (error == EINTR || (error == EAGAIN && socket_has_unsent(fd)))
         return; /* it waits for the peer, and comes again */
     else
@@ -379,6 +402,11 @@ void connection_asked(descriptor entry, int fd, const void *bytes, size_t count,
     bool is_first = !connection_has(connection, CONNECTION_REUSED) || connection_has(connection, CONNECTION_GREETED);
     if (is_first && begins_http2(bytes, count))
         connection_mark(connection, CONNECTION_STREAM);
+    /* What was sent of it has gone before: that wait began too early if more is to come, or begins only now. */
+    bool went_on = connection_has(connection, CONNECTION_BODY);
+    upload_sent(connection, &(struct iovec){(void *)(uintptr_t)bytes, count}, 1, count);
+    if (went_on != connection_has(connection, CONNECTION_BODY) && life_phase(connection) == PHASE_REQUESTED)
+        life_request_sent(connection);
 }
 
 void connection_answered(descriptor entry, int fd, const void *bytes, size_t count)

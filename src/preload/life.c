@@ -13,6 +13,7 @@
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
+#include "preload/upload.h"
 #include "segment/clock.h"
 
 /* A program's last words before it closes (TLS close_notify, "quit") are no new request: the wait before them counts.
@@ -93,14 +94,18 @@ static uint64_t before(uint64_t now_ns, uint64_t ago_ns)
  * whose event loop was blocked for a while is late itself, and not its peer. (Of a UNIX socket nothing is known. Of an
  * answer in many parts the last one is: whoever was blocked while a peer was sending can't be told from a late one.)
  */
-static uint64_t came_at(const struct connection *connection, enum seen seen, uint64_t now_ns)
+static uint64_t came_at(const struct connection *connection, enum seen seen, uint64_t now_ns, uint64_t due_ns)
 {
     int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
     if (connection_has(connection, CONNECTION_UNIX) || !life_is_same_socket(connection, fd))
         return now_ns;
     struct socket_state state = socket_state(fd, false);
+    uint64_t timeout_ns = connection_target(connection)->response_timeout_ns;
     switch (seen) {
     case SEEN_BYTES:
+        /* The request may have been on its way for long after the program had sent it. */
+        if (connection_has(connection, CONNECTION_LARGE) && state.sent_ns < state.data_ns + timeout_ns)
+            return due_ns - 1;
         return before(now_ns, state.data_ns);
     case SEEN_CONNECTED:
     case SEEN_END: /* it came with an acknowledgement, and nothing comes after it */
@@ -197,16 +202,14 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
-                    clock_circuit_at(now_ns));
+    upload_wait(connection, clock_circuit_at(now_ns));
 }
 
 void life_request_sent(struct connection *connection)
 {
     uint64_t now_ns = clock_real_ns();
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
-    guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
-                    clock_circuit_at(now_ns));
+    upload_wait(connection, clock_circuit_at(now_ns));
 }
 
 void life_request_withdrawn(struct connection *connection)
@@ -231,6 +234,16 @@ static uint64_t waited_ns(const struct connection *connection, uint64_t now)
     if (shut > since && now - shut > HALF_CLOSE_NS)
         since = shut;
     return now > since ? now - since : 0;
+}
+
+/* Of the time that the program has waited: only while the peer took nothing, where much was to be sent. */
+static uint64_t waited_for_peer(const struct connection *connection, uint64_t waited)
+{
+    int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
+    uint64_t silent_ns;
+    if (upload_silence(connection, fd, &silent_ns) && silent_ns < waited)
+        return silent_ns;
+    return waited;
 }
 
 void life_ending_own_side(struct connection *connection)
@@ -270,8 +283,11 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = waited_ns(connection, real_ns),
     };
-    if (now_ns >= guard_due(guard, connection->place.call))
-        observation.came_ns = came_at(connection, seen, now_ns);
+    uint64_t due_ns = guard_due(guard, connection->place.call);
+    if (now_ns >= due_ns)
+        observation.came_ns = came_at(connection, seen, now_ns, due_ns);
+    if (seen == SEEN_GAVE_UP)
+        observation.waited_ns = waited_for_peer(connection, observation.waited_ns);
     if (seen == SEEN_GAVE_UP)
         observation.sibling_won =
             siblings_won(connection->place.circuit, connection->address_key, connection->raced_since);

@@ -153,7 +153,7 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
 
     *result = vector ? (ssize_t)all_bytes(vector, count) : -1;
     errno = ECONNRESET; /* of what is not in the program's memory (sendfile, splice) nobody can say how much was sent */
-    connection_sent(entry, fd, *result, ECONNRESET, first);
+    connection_sent(entry, fd, *result, ECONNRESET, first, first ? 1 : 0);
     if (!begins_to_play(connection))
         return true;
     uint32_t status = atomic_load_explicit(&connection->fault, memory_order_relaxed) >> FAULT_STATUS_SHIFT;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "breaker/http.h"
+#include "breaker/http_request.h"
 #include "policy/policy.h"
 #include "preload/descriptors.h"
 #include "preload/guest.h"
@@ -46,6 +47,9 @@ enum connection_flag {
     CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
     CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
     CONNECTION_SHARED = 1u << 24,   /* as PASSED, and it stays so: its error may be another process's to read */
+    CONNECTION_BODY = 1u << 28,     /* its request is known, and more of it is to come */
+    CONNECTION_LARGE = 1u << 29,    /* much of the request was sent at once: the kernel may still be at it */
+    CONNECTION_SENDING = 1u << 30,  /* much is being sent just now */
     CONNECTION_CLOSES = 1u << 27,   /* the end of the stream is the answer to what was asked */
     CONNECTION_GAVE_UP = 1u << 26,  /* the program had waited long for the answer when it ended its side */
     CONNECTION_MAY_LOOP = 1u << 25, /* over IP, to a port that the kernel may have given to the socket itself */
@@ -63,6 +67,7 @@ enum call_end {
 
 enum pool_keeping { POOL_FREE, POOL_TAKEN };
 #define HTTP_WORDS (sizeof(struct http_reader) / sizeof(uint64_t))
+#define REQUEST_WORDS (sizeof(struct http_request) / sizeof(uint64_t))
 _Static_assert(sizeof(struct http_reader) % sizeof(uint64_t) == 0, "it is read and written by words");
 
 struct connection {
@@ -81,6 +86,7 @@ struct connection {
     _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
     _Atomic uint64_t http[HTTP_WORDS]; /* struct http_reader: how far the answer is read */
     /* The rest. */
+    _Atomic uint64_t request[REQUEST_WORDS]; /* struct http_request: how far the request is sent */
     _Atomic(struct station *) station;
     _Atomic bool is_stationed;            /* its calls are in the station's segment, until it is given back */
     _Atomic uint32_t aliases;             /* descriptors of this process that stand for it; 0: free */
@@ -188,6 +194,28 @@ static inline bool connection_http_is_fresh(const struct connection *connection)
 {
     struct http_reader reader = connection_http(connection);
     return http_is_fresh(&reader) && !(atomic_load_explicit(&connection->http_version, memory_order_relaxed) & 1);
+}
+
+/*
+ * Of threads that send at the same time one is believed. All that the reader goes by is in one of the two words, so that
+ * what two have written is still a state of its.
+ */
+static inline struct http_request connection_request(const struct connection *connection)
+{
+    struct http_request request;
+    uint64_t words[REQUEST_WORDS];
+    for (size_t i = 0; i < REQUEST_WORDS; i++)
+        words[i] = atomic_load_explicit(&connection->request[i], memory_order_relaxed);
+    memcpy(&request, words, sizeof request);
+    return request;
+}
+
+static inline void connection_set_request(struct connection *connection, struct http_request request)
+{
+    uint64_t words[REQUEST_WORDS];
+    memcpy(words, &request, sizeof words);
+    for (size_t i = 0; i < REQUEST_WORDS; i++)
+        atomic_store_explicit(&connection->request[i], words[i], memory_order_relaxed);
 }
 
 static inline enum call_end connection_end(const struct connection *connection)

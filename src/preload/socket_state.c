@@ -59,6 +59,7 @@ static struct socket_state tcp_state(int fd)
         break;
     }
     state.quiet_ns = (uint64_t)info.tcpi_last_ack_recv * NS_PER_MS;
+    state.sent_ns = (uint64_t)info.tcpi_last_data_sent * NS_PER_MS;
     state.data_ns = (uint64_t)info.tcpi_last_data_recv * NS_PER_MS;
     /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one.
      * Older kernels leave these zero. */
@@ -164,6 +165,12 @@ bool socket_has_unsent(int fd)
 {
     int count = 0;
     return ioctl(fd, SIOCOUTQ, &count) != 0 || count > 0;
+}
+
+uint64_t socket_unsent(int fd)
+{
+    int count = 0;
+    return ioctl(fd, SIOCOUTQ, &count) == 0 && count > 0 ? (uint64_t)count : 0;
 }
 
 bool socket_blocks(int fd)

@@ -22,6 +22,7 @@ struct socket_state {
     enum socket_stage stage;
     bool data_in;      /* the peer has sent data at some time */
     bool data_out;     /* this side has sent data at some time */
+    uint64_t sent_ns;  /* since data was last sent, in ms steps; not the probes of a window that is shut */
     uint64_t data_ns;  /* since data last came, in ms steps; 0: just now, or not known (a UNIX socket) */
     uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in
                           ms steps */
@@ -48,8 +49,9 @@ bool socket_family_is_guarded(int family);
 /* Whether bytes have come that nobody has read. */
 bool socket_has_unread(int fd);
 
-/* Whether bytes are on their way that the peer has not taken; also if that is not known. */
+/* Whether bytes are on their way that the peer has not taken; also if that is not known. And how many; 0 if not. */
 bool socket_has_unsent(int fd);
+uint64_t socket_unsent(int fd);
 
 /* Whether reads and writes on it wait. */
 /* SO_RCVLOWAT: how many bytes a blocking receive waits for. */

@@ -15,6 +15,7 @@
 #include "preload/lineage.h"
 #include "preload/pool.h"
 #include "preload/socket_state.h"
+#include "preload/upload.h"
 #include "segment/clock.h"
 
 #define ROUND_NS NS_PER_S
@@ -95,6 +96,18 @@ bool stray_keeps(uint32_t call, uint32_t number, void *context)
     return number & HELD_NUMBER ? held_keeps(call, number) : connection_of(call, number, context) != NULL;
 }
 
+/* Whether the peer has taken something of a large request within its limit, or the program pauses in it. */
+static bool is_taken(struct connection *connection, int fd)
+{
+    struct guard *guard = &connection->station->guard;
+    uint64_t now_ns = clock_circuit_ns(), timeout_ns = connection_target(connection)->response_timeout_ns, silent_ns;
+    if (!upload_silence(connection, fd, &silent_ns) || silent_ns >= timeout_ns)
+        return false;
+    bool pauses = connection_has(connection, CONNECTION_BODY) && !socket_has_unsent(fd);
+    guard_put_off(guard, connection->place.call, pauses ? DUE_NEVER : now_ns + timeout_ns - silent_ns);
+    return true;
+}
+
 /* What the kernel says of a call that is overdue. */
 static bool hangs(struct connection *connection, enum phase phase)
 {
@@ -103,7 +116,7 @@ static bool hangs(struct connection *connection, enum phase phase)
         return !life_may_be_anothers(connection);
     if (phase != PHASE_CONNECTING) {
         if (!life_has_unread(connection, fd))
-            return !life_may_be_anothers(connection);
+            return !life_may_be_anothers(connection) && !is_taken(connection, fd);
         guard_excuse(&connection->station->guard, connection->place.call);
         return false;
     }

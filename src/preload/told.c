@@ -39,18 +39,18 @@ COLD void told_error_option(descriptor entry, int fd, const void *value, const s
     errno = error;
 }
 
-int told_sending(descriptor entry, int fd)
+int told_sending(descriptor entry, int fd, size_t bytes)
 {
     int error = errno;
-    int verdict = connection_sending(entry, fd);
+    int verdict = connection_sending(entry, fd, bytes);
     errno = verdict > 0 ? verdict : error;
     return verdict;
 }
 
-COLD void told_begun(descriptor entry, int fd, ssize_t result)
+COLD void told_begun(descriptor entry, int fd, ssize_t result, const struct iovec *first, size_t count)
 {
     int error = errno;
-    connection_begun(entry, fd, result, result < 0 ? error : 0);
+    connection_begun(entry, fd, result, result < 0 ? error : 0, first, count);
     errno = error;
 }
 

@@ -16,6 +16,7 @@
 #include "preload/connection.h"
 #include "preload/guest.h"
 #include "preload/quiet.h"
+#include "preload/upload.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -32,28 +33,44 @@
 #define GUARDED(fd, entry) UNLIKELY(descriptor_connection(entry = descriptor_get(fd)))
 
 /* As connection_sending and connection_takes, with errno as the program shall see it. */
-int told_sending(descriptor entry, int fd);
+int told_sending(descriptor entry, int fd, size_t bytes);
 bool told_taken(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *taken);
 /*
  * After a send that began a call, if it took fewer bytes than one, or more than are sure not to have waited for the
- * peer. errno is kept.
+ * peer, or may have been a part of a request. errno is kept.
  */
-void told_begun(descriptor entry, int fd, ssize_t result);
-#define SENT_AT_ONCE ((size_t)16384) /* the smallest usual buffer of a socket that sends */
+void told_begun(descriptor entry, int fd, ssize_t result, const struct iovec *first, size_t count);
+/*
+ * Whether what a call began with needs no more words: few bytes, and no request of which more is to come. Of a vector
+ * of several parts only the first one is looked at.
+ */
+static inline bool told_is_plain(ssize_t result, const struct iovec *first, size_t count)
+{
+    if (UNLIKELY((size_t)result - 1 >= UPLOAD_LARGE))
+        return false;
+    if (!first || count == 0 || first->iov_len == 0)
+        return true;
+    size_t length = (size_t)result < first->iov_len ? (size_t)result : first->iov_len;
+    const char *byte = first->iov_base;
+    return *byte < 'A' || *byte > 'Z' || (count == 1 && http_request_is_plain(byte, length));
+}
 
 /*
  * A send, with the real call as an expression. It may be refused, or taken from the program (in rehearsal): then it is
  * not made, there is no SIGPIPE, and the value is what the program shall see, with errno. `size`: how much is to be
  * sent, for a send of nothing is no request; UNKNOWN: the caller's memory says it. `vector`, `count`: where the bytes
  * are; NULL: not in the program's memory; an expression that is evaluated in rehearsal alone. `first`: where the first
- * bytes are, or NULL; evaluated after the call, for the kernel is the first to read the caller's memory.
+ * bytes are, or NULL, in so many `parts`; evaluated after the call, for the kernel is the first to read the caller's
+ * memory.
  */
 #define UNKNOWN ((size_t)-1)
-#define SEND(type, entry, fd, size, vector, count, first, call)                                                        \
+#define SEND(type, entry, fd, size, vector, count, first, parts, call)                                                 \
     ({                                                                                                                 \
-        int send_verdict = UNLIKELY((size) == 0)         ? 0                                                           \
-                           : LIKELY(quiet_begins(entry)) ? SENDING_BEGINS                                              \
-                                                         : told_sending(entry, fd);                                    \
+        const size_t send_size = (size), send_bytes = send_size == UNKNOWN ? 1 : send_size;                            \
+        int send_verdict = UNLIKELY(send_bytes == 0) ? 0                                                               \
+                           : LIKELY(send_bytes < UPLOAD_LARGE && quiet_begins(entry))                                  \
+                               ? SENDING_BEGINS                                                                        \
+                               : told_sending(entry, fd, send_bytes);                                                  \
         ssize_t send_taken = -1;                                                                                       \
         type send_result;                                                                                              \
         if (UNLIKELY(send_verdict > 0) ||                                                                              \
@@ -61,19 +78,20 @@ void told_begun(descriptor entry, int fd, ssize_t result);
             send_result = (type)send_taken;                                                                            \
         } else {                                                                                                       \
             send_result = (call);                                                                                      \
+            const struct iovec *send_first = send_result > 0 ? (first) : NULL;                                         \
             if (UNLIKELY(send_verdict != SENDING_BEGINS))                                                              \
-                told_sent(entry, fd, send_result, first);                                                              \
-            else if (UNLIKELY((size_t)send_result - 1 >= SENT_AT_ONCE))                                                \
-                told_begun(entry, fd, send_result);                                                                    \
+                told_sent(entry, fd, send_result, send_first, send_first ? (parts) : 0);                               \
+            else if (UNLIKELY(!told_is_plain((ssize_t)send_result, send_first, send_first ? (parts) : 0)))             \
+                told_begun(entry, fd, send_result, send_first, send_first ? (parts) : 0);                              \
         }                                                                                                              \
         send_result;                                                                                                   \
     })
 
 /* `first`: where the first bytes are that were to be sent, or NULL. */
-static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const struct iovec *first)
+static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const struct iovec *first, size_t count)
 {
     int error = errno;
-    connection_sent(entry, fd, result, result < 0 ? error : 0, first);
+    connection_sent(entry, fd, result, result < 0 ? error : 0, first, count);
     errno = error;
     return result;
 }
@@ -81,13 +99,13 @@ static inline ssize_t told_sent(descriptor entry, int fd, ssize_t result, const 
 /* The bytes of a send as a vector of one. */
 #define BYTES(buffer, count) (&(struct iovec){(void *)(uintptr_t)(buffer), count})
 #define SEND_BYTES(entry, fd, buffer, count, call)                                                                     \
-    SEND(ssize_t, entry, fd, count, BYTES(buffer, count), 1, BYTES(buffer, count), call)
+    SEND(ssize_t, entry, fd, count, BYTES(buffer, count), 1, BYTES(buffer, count), 1, call)
 
 /* A send that was to connect, on a socket that was diverted and is connected: what a further send is told there. */
 static inline ssize_t send_diverted(int fd, const struct iovec *vector, size_t count)
 {
     descriptor entry = descriptor_get(fd);
-    return SEND(ssize_t, entry, fd, count, vector, count, NULL, 0);
+    return SEND(ssize_t, entry, fd, count, vector, count, NULL, 0, 0);
 }
 
 static inline ssize_t told_received(descriptor entry, int fd, ssize_t result, const struct received *received)

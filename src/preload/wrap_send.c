@@ -32,7 +32,8 @@ ssize_t wrap_write(int fd, const void *buffer, size_t count)
 static APART ssize_t guarded_writev(descriptor entry, int fd, const struct iovec *vector, int count)
 {
     size_t parts = count > 0 ? (size_t)count : 0;
-    return SEND(ssize_t, entry, fd, parts, vector, parts, parts > 0 ? vector : NULL, real.writev(fd, vector, count));
+    return SEND(ssize_t, entry, fd, parts, vector, parts, parts > 0 ? vector : NULL, parts,
+                real.writev(fd, vector, count));
 }
 
 ssize_t wrap_writev(int fd, const struct iovec *vector, int count)
@@ -48,7 +49,7 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
     const struct iovec *bytes = BYTES(buffer, count);
     ssize_t sent = ATTEMPT(ssize_t, fd, address, length, flags, send_diverted(fd, bytes, 1),
                            real.sendto(fd, buffer, count, flags, address, length));
-    return told_sent(descriptor_get(fd), fd, sent, bytes);
+    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? bytes : NULL, 1);
 }
 
 static APART ssize_t guarded_sendto(descriptor entry, int fd, const void *buffer, size_t count, int flags,
@@ -78,13 +79,15 @@ static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags
 {
     ssize_t sent = ATTEMPT(ssize_t, fd, address->at, address->length, flags,
                            send_diverted(fd, message->msg_iov, message->msg_iovlen), passing_on(fd, message, flags));
-    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL);
+    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL,
+                     sent > 0 ? message->msg_iovlen : 0);
 }
 
 static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
 {
     return SEND(ssize_t, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message),
-                send_result > 0 ? message->msg_iov : NULL, passing_on(fd, message, flags));
+                send_result > 0 ? message->msg_iov : NULL,
+                send_result > 0 ? message->msg_iovlen : 0, passing_on(fd, message, flags));
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -112,15 +115,25 @@ static int passing_all_on(int fd, struct mmsghdr *messages, unsigned int count, 
     return sent;
 }
 
-/* Told as one send, of that message. */
+/* Bytes of all messages that went out. */
+static ssize_t all_sent(const struct mmsghdr *messages, int count)
+{
+    size_t sent = 0;
+    for (int i = 0; i < count; i++)
+        sent += messages[i].msg_len;
+    return (ssize_t)sent;
+}
+
+/* Told as one send, which begins with that message. */
 static APART int guarded_sendmmsg(descriptor entry, int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     const struct mmsghdr *first = NULL;
     int made = 0; /* as the kernel says it */
     ssize_t sent = SEND(ssize_t, entry, fd, count, memory_message_vector(&messages->msg_hdr),
                         memory_message_count(&messages->msg_hdr), first ? first->msg_hdr.msg_iov : NULL,
+                        first ? first->msg_hdr.msg_iovlen : 0,
                         (made = passing_all_on(fd, messages, count, flags), first = first_sent(messages, made),
-                         first      ? (ssize_t)first->msg_len
+                         first      ? all_sent(messages, made)
                          : made < 0 ? -1
                                     : 0));
     if (made != 0 || sent <= 0)
@@ -138,7 +151,7 @@ int wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flag
 
 static APART ssize_t guarded_sendfile(descriptor entry, int out, int in, off_t *offset, size_t count)
 {
-    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, real.sendfile(out, in, offset, count));
+    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, 0, real.sendfile(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
@@ -150,7 +163,7 @@ ssize_t wrap_sendfile(int out, int in, off_t *offset, size_t count)
 
 static APART ssize_t guarded_sendfile64(descriptor entry, int out, int in, off64_t *offset, size_t count)
 {
-    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, real.sendfile64(out, in, offset, count));
+    return SEND(ssize_t, entry, out, count, NULL, 0, NULL, 0, real.sendfile64(out, in, offset, count));
 }
 
 ssize_t wrap_sendfile64(int out, int in, off64_t *offset, size_t count)
@@ -166,7 +179,7 @@ static APART ssize_t guarded_splice(descriptor entry, bool sends, int in, off64_
                                     off64_t *out_offset, size_t count, unsigned int flags)
 {
     if (sends)
-        return SEND(ssize_t, entry, out, count, NULL, 0, NULL,
+        return SEND(ssize_t, entry, out, count, NULL, 0, NULL, 0,
                     real.splice(in, in_offset, out, out_offset, count, flags));
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
     return told_received(entry, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});

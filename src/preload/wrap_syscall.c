@@ -108,7 +108,7 @@ static long attempt_by_send(const struct call *call, const struct sockaddr *addr
     long result = ATTEMPT(long, fd, address, length, flags, send_diverted(fd, vector, count), make(call));
     if (call->number == SYS_sendmsg)
         told_passed((const struct msghdr *)call->b, result);
-    return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL);
+    return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL, count);
 }
 
 /* `size` is what is to be sent, or UNKNOWN; `vector` where the bytes are, or NULL. */
@@ -116,7 +116,7 @@ static long send_vector(const struct call *call, size_t size, const struct iovec
 {
     int fd = (int)call->a;
     descriptor entry = descriptor_get(fd);
-    return SEND(long, entry, fd, size, vector, count, count > 0 ? vector : NULL, make(call));
+    return SEND(long, entry, fd, size, vector, count, count > 0 ? vector : NULL, count, make(call));
 }
 
 static long pass_on(const struct call *call, const struct msghdr *message)
@@ -140,7 +140,7 @@ static long send_messages(const struct call *call)
     struct mmsghdr *messages = (struct mmsghdr *)call->b;
     long made = 0; /* as the kernel says it */
     long sent = SEND(long, entry, fd, (size_t)call->c, memory_message_vector(&messages->msg_hdr),
-                     memory_message_count(&messages->msg_hdr), NULL, made = pass_all_on(call));
+                     memory_message_count(&messages->msg_hdr), NULL, 0, made = pass_all_on(call));
     if (made != 0 || sent <= 0)
         return made != 0 ? made : sent;
     messages->msg_len = (unsigned int)sent; /* of the first message, which was taken */
@@ -156,7 +156,7 @@ static long send_message(const struct call *call)
     if (memory_message_connects(message, (int)call->c, &address))
         return attempt_by_send(call, address.at, address.length, (int)call->c,
                                message->msg_iov, message->msg_iovlen);
-    return SEND(long, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message), NULL,
+    return SEND(long, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message), NULL, 0,
                 pass_on(call, message));
 }
 
@@ -186,7 +186,7 @@ static long splice_both(const struct call *call)
     int in = (int)call->a, out = (int)call->c;
     descriptor from = descriptor_get(in), to = descriptor_get(out);
     if (descriptor_connection(to)) /* then the other one is a pipe */
-        return SEND(long, to, out, (size_t)call->e, NULL, 0, NULL, make(call));
+        return SEND(long, to, out, (size_t)call->e, NULL, 0, NULL, 0, make(call));
     long result = make(call);
     return told_received(from, in, result, &(struct received){NULL, 0, (size_t)call->e, MSG_DONTWAIT});
 }

@@ -22,6 +22,7 @@
 
 #include "segment/bulkhead.h"
 #include "segment/due.h"
+#include "segment/clock.h"
 #include "segment/process.h"
 #include "segment/record.h"
 
@@ -123,6 +124,7 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->circuit = atomic_load_explicit(&record->circuit, memory_order_relaxed);
     view->due_ns = atomic_load_explicit(&record->due_ns, memory_order_relaxed);
     view->started_ns = atomic_load_explicit(&record->started_ns, memory_order_relaxed);
+    view->grace_ns = atomic_load_explicit(&record->grace_s, memory_order_relaxed) * NS_PER_S;
     view->ticket.generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
     view->ticket.token = atomic_load_explicit(&record->token, memory_order_relaxed);
     view->ticket.joined = false;
@@ -156,14 +158,24 @@ void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns
         record_set_times(record, started_ns, due_ns);
 }
 
-void calls_excuse(struct segment *segment, uint32_t call, const struct call_view *view)
+void calls_set_grace(struct segment *segment, uint32_t call, uint64_t grace_ns)
 {
     struct call *record = record_at(segment, call);
-    uint64_t due_ns = view->due_ns;
+    uint64_t grace_s = grace_ns / NS_PER_S + (grace_ns % NS_PER_S != 0);
+
+    if (record != NULL) /* Relaxed, as in record_set_times. */
+        atomic_store_explicit(&record->grace_s, grace_s < UINT16_MAX ? (uint16_t)grace_s : UINT16_MAX,
+                              memory_order_relaxed);
+}
+
+void calls_put_off(struct segment *segment, uint32_t call, const struct call_view *view, uint64_t due_ns)
+{
+    struct call *record = record_at(segment, call);
+    uint64_t expected = view->due_ns;
 
     /* Relaxed, like all times; another call has another time. */
     if (record != NULL)
-        atomic_compare_exchange_strong_explicit(&record->due_ns, &due_ns, DUE_NEVER, memory_order_relaxed,
+        atomic_compare_exchange_strong_explicit(&record->due_ns, &expected, due_ns, memory_order_relaxed,
                                                 memory_order_relaxed);
 }
 

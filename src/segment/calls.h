@@ -38,6 +38,7 @@ struct call_view {
     bool in_flight; /* unsettled, and begun */
     uint32_t owner, circuit;
     uint64_t due_ns, started_ns;
+    uint64_t grace_ns; /* so much later than due_ns it is overdue to other processes than its own */
     struct ticket ticket;
     bool injected; /* its connection was given a fault in rehearsal */
 };
@@ -87,10 +88,11 @@ bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner
  * not `owner`'s.
  */
 bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase);
-/* Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
+/* Without grace. Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);
-/* The call that was read is not overdue any more; the next one on its record is left alone. */
-void calls_excuse(struct segment *segment, uint32_t call, const struct call_view *view);
+void calls_set_grace(struct segment *segment, uint32_t call, uint64_t grace_ns);
+/* The call that was read is overdue at another time; the next one on its record is left alone. */
+void calls_put_off(struct segment *segment, uint32_t call, const struct call_view *view, uint64_t due_ns);
 /* Moves the call that was read to another phase, or settles it; false if it has changed since. One of many wins. */
 bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase);
 bool calls_settle(struct segment *segment, uint32_t call, const struct call_view *view, enum call_settled settled);

@@ -16,6 +16,8 @@
 #define STEPS_MAX 16u
 /* Who is about to begin a call takes microseconds, or was jumped out of by a signal's handler and never will. */
 #define RESERVED_NS NS_PER_S
+/* A network that is slower than this is no better than none, to somebody who can't see what becomes of an upload. */
+#define SLOW_BYTES_PER_S UINT64_C(65536)
 
 static bool read_own(const struct guard *guard, uint32_t call, struct call_view *view)
 {
@@ -30,12 +32,19 @@ static uint64_t due_in_phase(const struct target *target, enum phase phase, uint
                            phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns);
 }
 
-void guard_excuse(struct guard *guard, uint32_t call)
+void guard_put_off(struct guard *guard, uint32_t call, uint64_t due_ns)
 {
     struct call_view view;
 
-    if (read_own(guard, call, &view) && view.in_flight)
-        calls_excuse(guard->segment, call, &view);
+    if (!read_own(guard, call, &view) || !view.in_flight)
+        return;
+    calls_put_off(guard->segment, call, &view, due_ns);
+    calls_note_due(guard->segment, call, due_ns);
+}
+
+void guard_excuse(struct guard *guard, uint32_t call)
+{
+    guard_put_off(guard, call, DUE_NEVER);
 }
 
 uint64_t guard_due(const struct guard *guard, uint32_t call)
@@ -45,8 +54,9 @@ uint64_t guard_due(const struct guard *guard, uint32_t call)
     return read_own(guard, call, &view) && view.in_flight ? view.due_ns : DUE_NEVER;
 }
 
-/* Brings a call at least to `phase`, and starts the wait of that phase. */
-static void advance(struct guard *guard, uint32_t call, const struct target *target, enum phase phase, uint64_t now_ns)
+/* Brings a call at least to `phase`, and starts the wait of that phase, if it `waits` already. */
+static void advance(struct guard *guard, uint32_t call, const struct target *target, enum phase phase, bool waits,
+                    uint64_t now_ns)
 {
     struct call_view view;
 
@@ -56,14 +66,15 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         /* Of two threads, the later phase is right; its times too, whoever of the two wrote last. */
         enum phase next = view.phase > phase ? view.phase : phase;
         bool moves = next != view.phase;
-        if (!moves && step == 0 && (phase < view.phase || phase == PHASE_CONNECTED || view.due_ns == DUE_NEVER))
+        uint64_t due_ns = waits ? due_in_phase(target, next, now_ns) : DUE_NEVER;
+        bool never = view.due_ns == DUE_NEVER && due_ns == DUE_NEVER;
+        if (!moves && step == 0 && (phase < view.phase || phase == PHASE_CONNECTED || never))
             return;
         if (view.phase == PHASE_CONNECTING && now_ns >= view.due_ns) {
             overdue_charge_call(guard, target, call, call, &view, OVERRAN_CAME, now_ns);
             return;
         }
 
-        uint64_t due_ns = due_in_phase(target, next, now_ns);
         calls_set_times(guard->segment, call, now_ns, due_ns);
         if (moves && !calls_move(guard->segment, call, &view, next))
             continue;
@@ -74,12 +85,30 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
 
 void guard_connected(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns)
 {
-    advance(guard, call, target, PHASE_CONNECTED, now_ns);
+    advance(guard, call, target, PHASE_CONNECTED, true, now_ns);
 }
 
 void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns)
 {
-    advance(guard, call, target, PHASE_REQUESTED, now_ns);
+    advance(guard, call, target, PHASE_REQUESTED, true, now_ns);
+}
+
+void guard_request_goes_on(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns)
+{
+    advance(guard, call, target, PHASE_REQUESTED, false, now_ns);
+}
+
+void guard_sending(struct guard *guard, uint32_t call, const struct target *target, uint64_t bytes, uint64_t now_ns)
+{
+    struct call_view view;
+
+    if (target->response_timeout_ns == 0 || !read_own(guard, call, &view) || !view.in_flight ||
+        view.phase == PHASE_CONNECTING)
+        return;
+    uint64_t due_ns = due_in_phase(target, view.phase, now_ns);
+    calls_set_times(guard->segment, call, now_ns, due_ns);
+    calls_set_grace(guard->segment, call, bytes < UINT32_MAX ? bytes * NS_PER_S / SLOW_BYTES_PER_S : DUE_NEVER);
+    calls_note_due(guard->segment, call, due_ns);
 }
 
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)

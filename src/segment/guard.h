@@ -110,8 +110,23 @@ void guard_connected(struct guard *guard, uint32_t call, const struct target *ta
  */
 void guard_requested(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 
-/* What this process's call waits for has come and lies unread: it is never overdue, whenever the program looks. */
+/*
+ * Part of a request was sent, of which more is to come: the wait for the answer has not begun, and nothing is overdue
+ * until more is sent.
+ */
+void guard_request_goes_on(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
+/*
+ * So many bytes are on their way, or about to be: the wait begins, and other processes, which can't see whether the
+ * peer takes them, leave it the time of a slow network for it.
+ */
+void guard_sending(struct guard *guard, uint32_t call, const struct target *target, uint64_t bytes, uint64_t now_ns);
+
+/*
+ * What this process's call waits for has come and lies unread, or its request is not complete: it is never overdue. Or
+ * the peer takes what is sent: not before that time.
+ */
 void guard_excuse(struct guard *guard, uint32_t call);
+void guard_put_off(struct guard *guard, uint32_t call, uint64_t due_ns);
 /* When this process's call in flight is overdue; DUE_NEVER: it is not, or it is settled. */
 uint64_t guard_due(const struct guard *guard, uint32_t call);
 

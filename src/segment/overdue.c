@@ -143,7 +143,8 @@ static uint64_t look_at(struct scan *scan, uint32_t call)
 
     if (!calls_read(scan->guard->segment, call, &view) || !view.in_flight)
         return DUE_NEVER;
-    return view.due_ns > scan->now_ns ? view.due_ns : treat(scan, call, &view);
+    uint64_t due_ns = view.owner == scan->guard->holder ? view.due_ns : later(view.due_ns, view.grace_ns);
+    return due_ns > scan->now_ns ? due_ns : treat(scan, call, &view);
 }
 
 static void look_at_group(struct scan *scan, uint32_t group)

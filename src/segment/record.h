@@ -83,6 +83,8 @@ static inline void record_set_times(struct call *record, uint64_t started_ns, ui
     /* Relaxed: published by the state that follows; who reads the old one with the new times finds it less overdue. */
     atomic_store_explicit(&record->started_ns, started_ns, memory_order_relaxed);
     atomic_store_explicit(&record->due_ns, due_ns, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(&record->grace_s, memory_order_relaxed) != 0, 0))
+        atomic_store_explicit(&record->grace_s, 0, memory_order_relaxed);
 }
 
 /* Of many who replace the state that they have seen, one wins. */
