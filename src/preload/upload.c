@@ -29,6 +29,11 @@ void upload_sending(struct connection *connection, size_t bytes)
                   clock_circuit_ns());
 }
 
+static uint64_t unsent(const struct connection *connection)
+{
+    return socket_unsent(atomic_load_explicit(&connection->fd, memory_order_relaxed));
+}
+
 /* Whether more of the request is to come behind these bytes. */
 static bool follow(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes)
 {
@@ -69,8 +74,7 @@ void upload_wait(struct connection *connection, uint64_t now_ns)
     }
     guard_requested(guard, call, target, now_ns);
     if (connection_has(connection, CONNECTION_LARGE) && target->response_timeout_ns)
-        guard_sending(guard, call, target,
-                      socket_unsent(atomic_load_explicit(&connection->fd, memory_order_relaxed)), now_ns);
+        guard_sending(guard, call, target, unsent(connection), now_ns);
 }
 
 void upload_stalled(struct connection *connection)
@@ -78,7 +82,8 @@ void upload_stalled(struct connection *connection)
     struct guard *guard = &connection->station->guard;
     /* Only once: a program that tries again and again waits all the same. */
     if (connection_has(connection, CONNECTION_BODY) && guard_due(guard, connection->place.call) == DUE_NEVER)
-        guard_sending(guard, connection->place.call, connection_target(connection), 0, clock_circuit_ns());
+        guard_sending(guard, connection->place.call, connection_target(connection), unsent(connection),
+                      clock_circuit_ns());
 }
 
 /*
@@ -92,14 +97,14 @@ bool upload_silence(const struct connection *connection, int fd, uint64_t *silen
     *silent_ns = 0;
     if (!goes_on && !connection_has(connection, CONNECTION_LARGE))
         return false;
-    bool unsent = socket_has_unsent(fd);
-    if (!unsent && goes_on)
+    bool waits = socket_has_unsent(fd);
+    if (!waits && goes_on)
         return true;
     if (connection_has(connection, CONNECTION_UNIX)) /* how much of it the peer has read nobody can say */
-        return unsent && connection_has(connection, CONNECTION_SENDING);
+        return waits && connection_has(connection, CONNECTION_SENDING);
     struct socket_state state = socket_state(fd, false);
     if (state.stage != SOCKET_CONNECTED)
         return false;
-    *silent_ns = unsent && state.quiet_ns > state.sent_ns ? state.quiet_ns : state.sent_ns;
+    *silent_ns = waits && state.quiet_ns > state.sent_ns ? state.quiet_ns : state.sent_ns;
     return true;
 }

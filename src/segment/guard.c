@@ -105,10 +105,12 @@ void guard_sending(struct guard *guard, uint32_t call, const struct target *targ
     if (target->response_timeout_ns == 0 || !read_own(guard, call, &view) || !view.in_flight ||
         view.phase == PHASE_CONNECTING)
         return;
-    uint64_t due_ns = due_in_phase(target, view.phase, now_ns);
-    calls_set_times(guard->segment, call, now_ns, due_ns);
+    if (view.due_ns == DUE_NEVER) {
+        uint64_t due_ns = due_in_phase(target, view.phase, now_ns);
+        calls_set_times(guard->segment, call, now_ns, due_ns);
+        calls_note_due(guard->segment, call, due_ns);
+    }
     calls_set_grace(guard->segment, call, bytes < UINT32_MAX ? bytes * NS_PER_S / SLOW_BYTES_PER_S : DUE_NEVER);
-    calls_note_due(guard->segment, call, due_ns);
 }
 
 enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)

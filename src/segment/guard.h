@@ -116,8 +116,8 @@ void guard_requested(struct guard *guard, uint32_t call, const struct target *ta
  */
 void guard_request_goes_on(struct guard *guard, uint32_t call, const struct target *target, uint64_t now_ns);
 /*
- * So many bytes are on their way, or about to be: the wait begins, and other processes, which can't see whether the
- * peer takes them, leave it the time of a slow network for it.
+ * So many bytes are on their way, or about to be: if no wait runs one begins, and other processes, which can't see
+ * whether the peer takes them, leave it the time of a slow network for it.
  */
 void guard_sending(struct guard *guard, uint32_t call, const struct target *target, uint64_t bytes, uint64_t now_ns);
 
