@@ -1,8 +1,8 @@
 /*
  * http_request.c - a request of HTTP/1.x, byte by byte: a state machine. See http_request.h.
  *
- * What is not understood is no request, or one that is whole: then the wait for its answer begins with its last byte, as
- * with any protocol.
+ * What is not understood is no request, or one that is whole: then the wait for its answer begins with its last byte,
+ * as with any protocol.
  */
 #include "breaker/http_request.h"
 

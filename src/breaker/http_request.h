@@ -30,14 +30,14 @@ void http_request_read(struct http_request *request, const void *bytes, size_t c
 void http_request_skip(struct http_request *request, uint64_t count);
 
 /*
- * Whether it is known as a request of HTTP/1.x, of which more is to come. No: it is whole, or none, or not known yet; or
- * it expects `100 Continue`, and the server is to speak next, as long as nothing of the body was sent.
+ * Whether it is known as a request of HTTP/1.x, of which more is to come. No: it is whole, or none, or not known yet;
+ * or it expects `100 Continue`, and the server is to speak next, as long as nothing of the body was sent.
  */
 bool http_request_is_open(const struct http_request *request);
 
 /*
- * Whether these first bytes of a send need not be read: no request of HTTP/1.x, or a whole one without a body, as far as
- * its end tells. For what a busy client sends.
+ * Whether these first bytes of a send need not be read: no request of HTTP/1.x, or a whole one without a body, as far
+ * as its end tells. For what a busy client sends.
  */
 bool http_request_is_plain(const void *bytes, size_t count);
 

@@ -59,10 +59,11 @@ int connection_connect(struct attempt_ticket *ticket, const struct sockaddr *add
 void connection_returned(const struct attempt_ticket *ticket, int result, int error);
 
 /*
- * Before a send of so many bytes (0: not known) on a guarded connection: if its last call is over, this is the next request, which asks for admission
- * like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent, now or later, and the program reads
- * the end of the stream; SENDING_BEGINS: it was admitted, and connection_sent has nothing to add, but connection_begun
- * if it was not taken at once; SENDING_FAULTY: in rehearsal, connection_takes is to be asked.
+ * Before a send of so many bytes (0: not known) on a guarded connection: if its last call is over, this is the next
+ * request, which asks for admission like an attempt. Returns 0, or the errno of a refusal: then nothing may be sent,
+ * now or later, and the program reads the end of the stream; SENDING_BEGINS: it was admitted, and connection_sent has
+ * nothing to add, but connection_begun if it was not taken at once; SENDING_FAULTY: in rehearsal, connection_takes is
+ * to be asked.
  */
 #define SENDING_FAULTY (-1)
 #define SENDING_BEGINS (-2)

@@ -87,9 +87,9 @@ void upload_stalled(struct connection *connection)
 }
 
 /*
- * The peer of a full window answers its probes, so that an acknowledgement alone is no sign of progress, and a peer that
- * is gone is sent the same data again, so that data alone is none either: it is silent for as long as one of them is
- * missing. Once all is taken, the last data that was sent is the end of the request.
+ * The peer of a full window answers its probes, so that an acknowledgement alone is no sign of progress, and a peer
+ * that is gone is sent the same data again, so that data alone is none either: it is silent for as long as one of them
+ * is missing. Once all is taken, the last data that was sent is the end of the request.
  */
 bool upload_silence(const struct connection *connection, int fd, uint64_t *silent_ns)
 {

@@ -88,7 +88,7 @@ bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner
  * not `owner`'s.
  */
 bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, enum phase *phase);
-/* Without grace. Writes when the present wait began and when it is overdue; before the phase that it belongs to (calls_move). */
+/* Writes when the present wait began and when it is overdue, without grace; before its phase (calls_move). */
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);
 void calls_set_grace(struct segment *segment, uint32_t call, uint64_t grace_ns);
 /* The call that was read is overdue at another time; the next one on its record is left alone. */

@@ -217,6 +217,58 @@ class Caches(Policy):
         self.assertEqual(self.sandbox.counters(hole)["admitted"], 3, "no attempt was made")
 
 
+class Proxies(Policy):
+    name = "proxy"
+
+    def test_impatient_visitors_open_nothing(self):
+        server = self.start(stay_silent)
+        self.take(upstream=server.destination)
+        self.assertEqual([self.curl(server.url, "-m", "0.5") for _ in range(6)], [TIMED_OUT] * 6)
+        self.assertEqual((self.state(server), self.sandbox.failures(server)), ("closed", {}))
+
+    def test_a_service_that_hangs_is_found_while_it_hangs(self):
+        server = self.start(stay_silent)
+        self.take(upstream=server.destination)
+        processes = [self.sandbox.popen(["curl", "-sS", server.url]) for _ in range(5)]
+        self.assertTrue(eventually(lambda: server.requests == 5 and all(map(asleep, processes))))
+        self.wait(20)
+        self.assertEqual(self.curl(server.url), REFUSED)
+
+    def test_what_a_forward_proxy_says_of_a_site_opens_nothing(self):
+        server = self.start(answer_status("503 Service Unavailable"))
+        self.take(egress=server.destination)
+        for _ in range(6):
+            self.curl("http://site.example/", "-x", server.url)
+            self.curl("https://site.example/", "-x", server.url)
+        self.assertEqual((self.state(server), self.sandbox.failures(server)), ("closed", {}))
+
+    def test_a_forward_proxy_that_is_away_is_refused(self):
+        server = self.start(answer_http)
+        server.down()
+        self.take(egress=server.destination)
+        for _ in range(5):
+            self.curl("http://site.example/", "-x", server.url)
+        self.assertEqual(self.state(server), "open")
+
+
+class Files(Policy):
+    name = "ftp"
+
+    def test_a_data_connection_on_which_nothing_comes_back_is_well(self):
+        server = self.start(end_after_request)
+        self.take(**{"ftp-data": f"{server.address}:1024-65535"})
+        for _ in range(4):
+            self.sandbox.run(["nc", "-N", server.address, server.port], stdin=b"a file")
+        counters = self.sandbox.circuit("ftp-data")["counters"]
+        self.assertEqual((counters["succeeded"], counters["failed"]), (4, 0))
+
+    def test_a_conversation_without_a_greeting_is_refused_in_the_end(self):
+        server = self.start(stay_silent)
+        self.take(ftp=server.destination)
+        url = f"ftp://{server.address}:{server.port}/"
+        self.assertEqual([self.curl(url, "-m", "0.7") for _ in range(4)], [TIMED_OUT] * 3 + [REFUSED])
+
+
 class Mail(Policy):
     name = "smtp"
 

@@ -108,7 +108,8 @@ static void pieces_make_no_difference_wherever_they_are_cut(void **state)
 
 static void a_body_that_goes_by_sendfile_is_counted(void **state)
 {
-    static const char head[] = POST "Content-Length: 5000000000\r\n\r\n", chunks[] = POST "Transfer-Encoding: chunked\r\n\r\n8\r\n";
+    static const char head[] = POST "Content-Length: 5000000000\r\n\r\n";
+    static const char chunks[] = POST "Transfer-Encoding: chunked\r\n\r\n8\r\n";
     struct http_request request = {0};
 
     (void)state;
