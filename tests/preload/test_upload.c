@@ -267,7 +267,8 @@ static int scene_taken(int argc, char **argv)
         at_hand = places[i];
         server_start(&server, places[i], SERVER_LISTENS);
         int fd = caller_connect(&server, 0), peer = server_accept(&server);
-        CHECK(taken && pthread_create(&thread, NULL, send_large, &fd) == 0);
+        CHECK(taken != NULL);
+        CHECK(pthread_create(&thread, NULL, send_large, &fd) == 0);
         uint64_t begin_ms = now_ms();
         for (size_t left = LARGE; left > 0;) {
             size_t part = left < LARGE / 64 ? left : LARGE / 64;
@@ -300,7 +301,8 @@ static int scene_shut(int argc, char **argv)
     (void)argc, (void)argv;
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     int blocking = caller_connect(&server, 0), peer = server_accept(&server);
-    CHECK(bytes && pthread_create(&thread, NULL, send_large, &blocking) == 0);
+    CHECK(bytes != NULL);
+    CHECK(pthread_create(&thread, NULL, send_large, &blocking) == 0);
     wait_ms(1600);
     look(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
     server_reset(peer);
