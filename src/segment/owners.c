@@ -13,6 +13,7 @@
 #include "segment/process.h"
 
 #define ASK_AGAIN_NS NS_PER_S
+#define ASK_LEASE_AGAIN_NS (10 * NS_PER_MS)
 /* So many places of the table of processes are looked at in one go, for those that need to be asked. */
 #define PLACES_LOOKED_AT 16u
 
@@ -23,7 +24,7 @@ enum owner_life owner_ask(struct segment *segment, uint32_t holder, struct askin
     if (asked == NULL)
         return OWNER_IS_DEAD;
     uint64_t last_ns = atomic_load_explicit(asked, memory_order_relaxed);
-    if (asking->real_ns - last_ns < ASK_AGAIN_NS)
+    if (asking->real_ns - last_ns < (asking->about_lease ? ASK_LEASE_AGAIN_NS : ASK_AGAIN_NS))
         return OWNER_LIVES;
     if (asking->left == 0)
         return OWNER_UNASKED;

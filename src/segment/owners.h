@@ -1,13 +1,14 @@
 /*
  * owners.h - whether the owners of records live: asked seldom, and remembered for all processes.
  *
- * To ask costs system calls. So each owner is asked about once a second at the most, whoever asks; in between it lives,
- * as it did then. Who finds one dead takes its slot away, so that nobody asks again, and lets its records be looked for
+ * To ask costs system calls. So each owner is asked about once a second at the most, whoever asks (a probe's holder, for
+ * whose sake all others are refused, a hundred times a second); in between it lives, as it did then. Who finds one dead takes its slot away, so that nobody asks again, and lets its records be looked for
  * (burial.h). Private to src/segment. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_OWNERS_H
 #define SOCKFUSE_SEGMENT_OWNERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "segment/segment.h"
@@ -18,6 +19,7 @@
 /* What the asker may still ask. */
 struct asking {
     uint32_t left;
+    bool about_lease; /* a probe's holder is asked about more often: its lease is free at once when it is dead */
     uint64_t real_ns;
 };
 

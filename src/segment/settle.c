@@ -21,7 +21,7 @@ const struct settings *settings_in_force(const struct target *target, enum targe
 /* Who can't be asked now lives, as it did when it was asked last. */
 static bool holder_alive(uint32_t holder, void *context)
 {
-    struct asking asking = {.left = 1, .real_ns = clock_real_ns()};
+    struct asking asking = {.left = 1, .about_lease = true, .real_ns = clock_real_ns()};
 
     return owner_ask(context, holder, &asking) != OWNER_IS_DEAD;
 }
