@@ -197,11 +197,13 @@ static void give_record(struct guard *guard, uint32_t call, const struct call_vi
 
 /*
  * The bulkhead and then the circuit are asked, in this order: one that finds no room takes no probe's lease. The record
- * comes first: it bears the share, and by it what a jump leaves is found. A plain refusal needs none.
+ * comes first: it bears the share, and by it what a jump leaves is found. A plain refusal needs none. Not in line: what
+ * it needs of the stack is not to lie there while overdue calls are charged.
  */
-static enum admission ask_both(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                               const struct handling *handling, uint64_t now_ns, uint32_t *call, struct call_view *view,
-                               struct ticket *ticket)
+static __attribute__((noinline)) enum admission ask_both(struct guard *guard, const struct attempt *attempt,
+                                                         struct circuit *circuit, const struct handling *handling,
+                                                         uint64_t now_ns, uint32_t *call, struct call_view *view,
+                                                         struct ticket *ticket)
 {
     const bool limited = attempt->target->max_connections != 0;
     enum admission admission = ADMIT_PASS;

@@ -197,8 +197,9 @@ bool file_is_at(int folder, const char *name, const struct stat *file)
            present.st_dev == file->st_dev;
 }
 
-bool file_install(int folder, const char *name, const struct stat *bad, const struct contents *contents,
-                  const char *path, struct segment_error *error, bool *installed)
+__attribute__((noinline)) bool file_install(int folder, const char *name, const struct stat *bad,
+                                            const struct contents *contents, const char *path,
+                                            struct segment_error *error, bool *installed)
 {
     char temporary[TEMPORARY_NAME_SIZE];
     *installed = false;

@@ -138,7 +138,7 @@ bool log_append(const char *file, const char *line, size_t length)
 }
 
 /* A handler of the host's that jumps out while the line is made would leave the page behind. */
-bool log_event(const char *file, const struct event *event)
+__attribute__((noinline)) bool log_event(const char *file, const struct event *event)
 {
     struct undisturbed before;
     bool written = false;

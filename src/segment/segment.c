@@ -123,8 +123,9 @@ static enum found look_inside(int fd, const struct contents *contents, struct se
     return look->fault ? FOUND_BAD : refuse(path, "the segment can't be mapped", errno, error);
 }
 
-static enum found look_at(int folder, const char *name, struct segment *segment, const struct contents *contents,
-                          struct look *look, struct segment_error *error)
+static __attribute__((noinline)) enum found look_at(int folder, const char *name, struct segment *segment,
+                                                    const struct contents *contents, struct look *look,
+                                                    struct segment_error *error)
 {
     *look = (struct look){.fault = NULL};
     int fd = folder_openat(folder, name, O_RDWR, 0);
@@ -151,8 +152,8 @@ static void tell_replaced(struct segment_error *error, const char *path, const c
     text_add(&text, fault);
 }
 
-static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents, bool makes,
-                   struct segment_error *error)
+static __attribute__((noinline)) bool attach(struct segment *segment, int folder, const char *name,
+                                             const struct contents *contents, bool makes, struct segment_error *error)
 {
     bool locked = false, installed;
     for (unsigned int round = 0; round < ATTACH_ROUNDS; round++) {
