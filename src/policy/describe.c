@@ -6,6 +6,8 @@
 
 #include "policy/keys.h"
 
+#include "policy/bare.h"
+
 /* A built-in pause may have given way to the other one, which somebody set: see target_check. */
 static const char *built_in_origin(const struct target *target, enum key_index key)
 {
@@ -63,7 +65,7 @@ static char *patterns_text(const struct target *target)
             fputc(' ', stream);
         write_pattern(stream, target->patterns[i].text);
     }
-    if (fclose(stream) == 0)
+    if (bare_fclose(stream) == 0)
         return text;
     free(text);
     return NULL;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "policy/bare.h"
 #include "policy/distance.h"
 #include "policy/problem.h"
 
@@ -329,7 +330,7 @@ void draft_read(struct draft *draft, const struct source *source, struct policy_
         return;
     }
     read_lines(&reader, stream);
-    fclose(stream);
+    bare_fclose(stream);
     find_sections_twice(&reader);
 }
 

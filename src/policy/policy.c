@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "breaker/hash.h"
+#include "policy/bare.h"
 #include "policy/index.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
@@ -151,7 +152,7 @@ static bool set_identity(struct policy *policy, const char *const *patterns)
     const char **sorted = reallocarray(NULL, count + 1, sizeof *sorted);
     if (stream == NULL || sorted == NULL) {
         if (stream != NULL)
-            fclose(stream);
+            bare_fclose(stream);
         free(sorted);
         return false;
     }
@@ -170,7 +171,7 @@ static bool set_identity(struct policy *policy, const char *const *patterns)
         policy->revision = hash_bytes(policy->revision, sorted[i], strlen(sorted[i]) + 1);
     }
     free(sorted);
-    return fclose(stream) == 0 && policy->identity != NULL;
+    return bare_fclose(stream) == 0 && policy->identity != NULL;
 }
 
 /* --- the whole --- */

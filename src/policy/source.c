@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "breaker/hash.h"
+#include "policy/bare.h"
 #include "policy/problem.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -27,7 +28,7 @@ static bool read_all(int fd, struct source *source)
                 return false;
             source->text = text;
         }
-        const ssize_t got = read(fd, source->text + source->length, room - source->length);
+        const ssize_t got = bare_read(fd, source->text + source->length, room - source->length);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -60,7 +61,7 @@ static bool open_and_read(const char *path, struct source *source, const char **
         *reason = errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno);
         good = false;
     }
-    close(fd);
+    bare_close(fd);
     return good;
 }
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "breaker/frame.h"
 #include "preload/held.h"
 #include "preload/keeping.h"
 #include "preload/life.h"
@@ -39,9 +40,15 @@ struct destination {
     const struct policy *policy;
     struct endpoint endpoint;
     struct policy_match match;
-    char text[DESTINATION_MAX];
+    struct station *station;
+    uint32_t serial, circuit; /* of the station, and there */
     uint64_t siblings[CIRCUIT_ADDRESSES];
     size_t sibling_count;
+};
+
+/* When it begins, by both clocks. */
+struct moment {
+    uint64_t real_ns, circuit_ns;
 };
 
 /* Under which of its names the policy has the address: of those that it has, the most recent. */
@@ -55,8 +62,8 @@ static bool find_name(const struct policy *policy, const struct endpoint *endpoi
 }
 
 /* Not in line, so that its name has gone from the stack before the segment is asked. */
-static __attribute__((noinline)) bool find_destination(const struct policy *policy, const struct sockaddr *address,
-                                                       socklen_t length, struct destination *destination)
+OWN_FRAME static bool find_destination(const struct policy *policy, const struct sockaddr *address, socklen_t length,
+                                       struct destination *destination, char text[DESTINATION_MAX])
 {
     struct host_name name;
     const char *const names[1] = {name.text};
@@ -71,16 +78,18 @@ static __attribute__((noinline)) bool find_destination(const struct policy *poli
     destination->sibling_count = 0;
     if (destination->match.name >= 0 && destination->match.target->circuit != CIRCUIT_BY_ADDRESS)
         destination->sibling_count = names_siblings(&name, endpoint->port, destination->siblings, CIRCUIT_ADDRESSES);
-    return policy_destination(&destination->match, endpoint, names, destination->text, sizeof destination->text) > 0;
+    return policy_destination(&destination->match, endpoint, names, text, DESTINATION_MAX) > 0;
 }
 
 /*
  * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
  * entry: a signal's handler that jumps out of the wrapper would leave a call that nobody ends.
  */
-static bool track(int fd, const struct destination *destination, struct station *station, uint32_t circuit,
-                  uint32_t call, uint64_t real_ns, struct attempt_ticket *ticket)
+OWN_FRAME static bool track(int fd, const struct destination *destination, uint32_t call, uint64_t real_ns,
+                            struct attempt_ticket *ticket)
 {
+    struct station *station = destination->station;
+    const uint32_t circuit = destination->circuit;
     descriptor former, mine;
     uint32_t number = pool_take();
     struct connection *connection = pool_at(number);
@@ -193,8 +202,8 @@ static void note_elsewhere(int fd, int result, int error)
 }
 
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
-static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, int sends,
-                           struct attempt_ticket *ticket)
+OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, int sends,
+                                     struct attempt_ticket *ticket)
 {
     const struct target *target = attempt->target;
     ticket->error = target->on_open;
@@ -240,49 +249,62 @@ static enum passage leave_untracked(int fd, struct station *station, uint32_t ca
     return PASSAGE_FREE;
 }
 
-/* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
-static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
-                                  int sends, struct attempt_ticket *ticket)
+/* False: it passes. Not in line: its texts have gone from the stack before the circuit is asked. */
+OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address,
+                                   socklen_t length, struct destination *destination, struct moment *now)
 {
-    struct destination destination;
-    if (!find_destination(policy, address, length, &destination))
-        return PASSAGE_FREE;
+    char text[DESTINATION_MAX];
+    if (!find_destination(policy, address, length, destination, text))
+        return false;
     /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
      * what it is. */
     if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
-        return PASSAGE_FREE;
-
-    uint64_t real_ns = clock_real_ns();
-    uint64_t now_ns = clock_circuit_at(real_ns);
-    const struct target *target = destination.match.target;
-    guest_look(real_ns);
-    struct station *station = guest_station(target->scope);
+        return false;
+    const struct target *target = destination->match.target;
+    now->real_ns = clock_real_ns();
+    now->circuit_ns = clock_circuit_at(now->real_ns);
+    guest_look(now->real_ns);
+    struct station *station = destination->station = guest_station(target->scope);
     if (!station) {
         guest_note_no_place(target->scope);
-        return PASSAGE_FREE;
+        return false;
     }
-    uint32_t serial = station_serial(station);
+    destination->serial = station_serial(station);
+    destination->circuit = circuits_find(&station->segment, target->name, text, now->circuit_ns);
+    return true;
+}
+
+/* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
+OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
+                                  int sends, struct attempt_ticket *ticket)
+{
+    struct destination destination;
+    struct moment now;
+    if (!find_circuit(policy, fd, address, length, &destination, &now))
+        return PASSAGE_FREE;
+    const struct target *target = destination.match.target;
+    struct station *station = destination.station;
     struct attempt attempt = {
         .target = target,
-        .circuit = circuits_find(&station->segment, target->name, destination.text, now_ns),
+        .circuit = destination.circuit,
         .address_key = endpoint_hash(&destination.endpoint),
         .siblings = destination.siblings,
         .sibling_count = destination.sibling_count,
         .shard = life_shard(),
     };
-    stray_look(real_ns);
+    stray_look(now.real_ns);
     held_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
-    enum admission admission = guard_admit(&station->guard, &attempt, now_ns, &call);
+    enum admission admission = guard_admit(&station->guard, &attempt, now.circuit_ns, &call);
     if (admission_refuses(admission))
         return refuse(fd, &attempt, station, sends, ticket);
     if (call == CALL_NONE)
         return PASSAGE_FREE;
-    if (!track(fd, &destination, station, attempt.circuit, call, real_ns, ticket)) {
-        guard_forget(&station->guard, call, target, attempt.shard, now_ns);
+    if (!track(fd, &destination, call, now.real_ns, ticket)) {
+        guard_forget(&station->guard, call, target, attempt.shard, now.circuit_ns);
         return PASSAGE_FREE;
     }
-    if (station_serial(station) != serial)
+    if (station_serial(station) != destination.serial)
         return leave_untracked(fd, station, call, target, ticket);
     if (target->fault_count)
         return rehearsal_begin(life_of(ticket->entry), fd, &attempt, address, ticket);

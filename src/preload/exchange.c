@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "breaker/frame.h"
 #include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
@@ -114,7 +115,7 @@ static void follow_policy(struct connection *connection)
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
-static int refuse_request(struct connection *connection, int fd)
+OWN_FRAME static int refuse_request(struct connection *connection, int fd)
 {
     if (!life_is_same_socket(connection, fd)) {
         connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
@@ -157,7 +158,7 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
     return admission;
 }
 
-static enum admission begin(struct connection *connection, uint64_t now_ns)
+OWN_FRAME static enum admission begin(struct connection *connection, uint64_t now_ns)
 {
     struct station *station = connection->station, *present = NULL;
     struct attempt attempt = {
@@ -176,7 +177,7 @@ static enum admission begin(struct connection *connection, uint64_t now_ns)
     return guard_begin(&station->guard, &attempt, connection->place.call, now_ns);
 }
 
-static int begin_call(struct connection *connection, int fd)
+OWN_FRAME static int begin_call(struct connection *connection, int fd)
 {
     if (connection_has(connection, CONNECTION_BROKEN))
         return refuse_request(connection, fd);

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "policy/bare.h"
+
 /*
  * Stubs: the first call through a pointer that nobody has resolved yet. Other libraries' constructors run before ours,
  * and an allocator may read files while it starts: so this neither allocates nor waits, and nothing else of this
@@ -79,4 +81,47 @@ bool real_is_another_copy(void)
         return false;
     const char *slash = strrchr(next.dli_fname, '/');
     return self.dli_fbase != next.dli_fbase && !strcmp(slash ? slash + 1 : next.dli_fname, "libsockfuse.so");
+}
+
+/* --- the core's own calls (policy/bare.h) --- */
+
+int bare_close(int fd)
+{
+    return real.close(fd);
+}
+
+int bare_fclose(FILE *stream)
+{
+    return real.fclose(stream);
+}
+
+ssize_t bare_read(int fd, void *buffer, size_t count)
+{
+    return real.read(fd, buffer, count);
+}
+
+ssize_t bare_write(int fd, const void *buffer, size_t count)
+{
+    return real.write(fd, buffer, count);
+}
+
+/* The one of the name takes the locks of 64 bits also in a program of 32. */
+int bare_fcntl(int fd, int command, long argument)
+{
+    return real.fcntl64(fd, command, argument);
+}
+
+int bare_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    return real.getsockopt(fd, level, option, value, length);
+}
+
+int bare_poll(struct pollfd *look, nfds_t count, int timeout_ms)
+{
+    return real.poll(look, count, timeout_ms);
+}
+
+int bare_mprotect(void *at, size_t length, int protection)
+{
+    return real.mprotect(at, length, protection);
 }

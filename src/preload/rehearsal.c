@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "breaker/frame.h"
 #include "breaker/hash.h"
 #include "preload/elsewhere.h"
 #include "preload/interruption.h"
@@ -71,8 +72,8 @@ static bool make_ready(const struct injection *fault, struct connection *connect
     }
 }
 
-enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
-                             const struct sockaddr *address, struct attempt_ticket *ticket)
+OWN_FRAME enum passage rehearsal_begin(struct connection *connection, int fd, const struct attempt *attempt,
+                                       const struct sockaddr *address, struct attempt_ticket *ticket)
 {
     /* No connection: another thread has closed the descriptor meanwhile. */
     const struct injection *fault = connection ? draw(connection, attempt) : NULL;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "breaker/frame.h"
 #include "policy/flat.h"
 #include "preload/keeping.h"
 #include "preload/lineage.h"
@@ -26,7 +27,7 @@ static bool takes_it(struct station *station, uint32_t number)
 }
 
 /* What was handed over, if it is a policy, comes into force. False: there is no memory for it now. */
-static bool take_policy(const void *bytes, size_t size)
+OWN_FRAME static bool take_policy(const void *bytes, size_t size)
 {
     const char *why;
     void *room = keeping_room(size);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "breaker/counters.h"
+#include "breaker/frame.h"
 #include "preload/berth.h"
 #include "preload/guest.h"
 #include "preload/keeping.h"
@@ -94,7 +95,7 @@ static const struct target *target_named(const char *name, void *context)
 }
 
 /* Makes a station of a segment that is mapped at its place. */
-static void equip(struct station *station, bool is_private, bool apart)
+OWN_FRAME static void equip(struct station *station, bool is_private, bool apart)
 {
     const struct policy *policy = guest_policy();
     station->apart = apart;
@@ -136,7 +137,7 @@ static bool may_try_again(struct station *station)
  * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
  * copies its holder, which is the same for all, before it goes on.
  */
-static void adopt(struct station *station, uint32_t epoch)
+OWN_FRAME static void adopt(struct station *station, uint32_t epoch)
 {
     uint64_t present = atomic_load_explicit(&station->identity, memory_order_acquire);
     if (present >> 32 != epoch || ((uint32_t)present == 0 && may_try_again(station))) {
@@ -173,15 +174,25 @@ struct station *guest_station(enum target_scope scope)
 
 /* --- at start ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the file was had, or else a private segment. */
-static bool get_segment(struct segment *segment, bool is_private, bool patient, struct segment_error *error)
+static struct capacity capacity_wanted(void)
 {
     const struct policy *policy = keeping_hold();
     const struct capacity capacity = policy->capacity;
     keeping_drop(policy);
+    return capacity;
+}
+
+static bool get_file(struct segment *segment, bool patient, struct segment_error *error)
+{
+    const struct capacity capacity = capacity_wanted();
     const struct attaching attaching = {identity, &capacity, patient};
-    return is_private ? segment_private(segment, identity, &capacity)
-                      : segment_attach_first(segment, &places, &attaching, error);
+    return segment_attach_first(segment, &places, &attaching, error);
+}
+
+static bool get_private(struct segment *segment)
+{
+    const struct capacity capacity = capacity_wanted();
+    return segment_private(segment, identity, &capacity);
 }
 
 static void put_in_force(struct station *station, enum target_scope scope)
@@ -195,7 +206,7 @@ static bool start(enum target_scope scope, struct segment_error *error)
 {
     struct segment segment;
     struct station *station;
-    if (!get_segment(&segment, scope == SCOPE_PROCESS, true, error))
+    if (!(scope == SCOPE_PROCESS ? get_private(&segment) : get_file(&segment, true, error)))
         return false;
     station = berth_for(&segment, clock_real_ns());
     if (!station)
@@ -261,7 +272,7 @@ static void count_apart(const struct station *apart, struct segment *present)
 static bool move_to(struct station *former, bool is_private, uint64_t now_ns)
 {
     struct segment segment;
-    if (!get_segment(&segment, is_private, false, NULL))
+    if (!(is_private ? get_private(&segment) : get_file(&segment, false, NULL)))
         return false;
     struct station *station = berth_for(&segment, now_ns);
     if (!station) {
@@ -289,7 +300,7 @@ static bool is_over(const struct station *station, uint64_t now_ns)
 }
 
 /* The path leads elsewhere, or nowhere: see the design in station.h. */
-static void renew(struct station *station, uint64_t now_ns)
+OWN_FRAME static void renew(struct station *station, uint64_t now_ns)
 {
     bool same = standpoint_is_same(&standpoint);
     if (station->apart) {
@@ -306,7 +317,7 @@ static void renew(struct station *station, uint64_t now_ns)
     say_apart();
 }
 
-static void work_on(struct station *station, bool stands, uint64_t real_ns)
+OWN_FRAME static void work_on(struct station *station, bool stands, uint64_t real_ns)
 {
     struct undisturbed before;
     undisturbed_begin(&before);
@@ -349,7 +360,7 @@ void station_start_later(enum target_scope scope)
     if (!lineage_is_borrowed() && work_begins(clock_real_ns())) {
         struct segment segment;
         struct station *station = NULL;
-        if (!guest_station_now(scope) && get_segment(&segment, true, false, NULL)) {
+        if (!guest_station_now(scope) && get_private(&segment)) {
             station = berth_for(&segment, clock_real_ns());
             if (!station)
                 segment_detach(&segment);

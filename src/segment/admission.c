@@ -7,6 +7,7 @@
  */
 #include <stdatomic.h>
 
+#include "breaker/frame.h"
 #include "segment/bulkhead.h"
 #include "segment/burial.h"
 #include "segment/circuits.h"
@@ -97,13 +98,13 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
     return mask;
 }
 
-/* `call`: the record that was claimed or reserved for it, or CALL_NONE. */
-static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
-                                  const struct handling *handling, uint64_t now_ns, uint32_t call,
-                                  struct ticket *ticket)
+/* Returns what the circuit says; `address`: the attempt's place among the circuit's addresses. */
+OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const struct attempt *attempt,
+                                             struct circuit *circuit, const struct handling *handling, uint64_t now_ns,
+                                             uint32_t call, struct ticket *ticket, struct transitions *transitions,
+                                             int *address)
 {
     struct caller caller = guard_caller(guard, attempt->shard);
-    struct transitions transitions;
     struct settings room;
 
     caller.counts_itself = true;
@@ -112,10 +113,21 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
     /* While the circuit is closed nobody asks for them. */
     if (!circuit_is_closed(circuit))
         caller.addresses = address_mask(circuit, attempt, caller.address);
+    *address = caller.address;
+    return circuit_admit(circuit, settings_in_force(attempt->target, handling->mode, &room), &caller, now_ns, ticket,
+                         transitions);
+}
 
+/* `call`: the record that was claimed or reserved for it, or CALL_NONE. */
+OWN_FRAME static enum admission ask_circuit(const struct guard *guard, const struct attempt *attempt,
+                                            struct circuit *circuit, const struct handling *handling, uint64_t now_ns,
+                                            uint32_t call, struct ticket *ticket)
+{
+    struct transitions transitions;
+    int address;
     enum admission admission =
-        circuit_admit(circuit, settings_in_force(attempt->target, handling->mode, &room), &caller, now_ns, ticket,
-                      &transitions);
+        hear_circuit(guard, attempt, circuit, handling, now_ns, call, ticket, &transitions, &address);
+
     report_transitions(guard, attempt->circuit, &transitions, false, now_ns);
     if (admission == ADMIT_PROBE && !ticket->joined)
         report_probe(guard, attempt->circuit, now_ns);
@@ -126,15 +138,15 @@ static enum admission ask_circuit(const struct guard *guard, const struct attemp
         refuse(guard, attempt, admission, now_ns);
     if (handling->may_refuse && handling->mode == MODE_ENFORCE)
         return admission;
-    return pass_as_shadow(caller.address, ticket);
+    return pass_as_shadow(address, ticket);
 }
 
 /*
  * No record: nobody will see how it ends. Settled at once, so that a probe's permit is not lost and the sums stay
  * right.
  */
-static enum admission pass_without_record(struct guard *guard, const struct attempt *attempt,
-                                          const struct ticket *ticket, uint64_t now_ns)
+OWN_FRAME static enum admission pass_without_record(struct guard *guard, const struct attempt *attempt,
+                                                    const struct ticket *ticket, uint64_t now_ns)
 {
     struct call_view call = {.owner = guard->holder, .circuit = attempt->circuit, .ticket = *ticket};
     struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
@@ -154,8 +166,8 @@ static bool takes_turn(_Atomic uint64_t *after, uint64_t real_ns)
 }
 
 /* A record for a call that has not been admitted yet; `view` is what it begins from. */
-static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns,
-                             struct call_view *view)
+OWN_FRAME static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns,
+                                       struct call_view *view)
 {
     struct segment *segment = guard->segment;
     uint32_t call = calls_claim(segment, guard->holder);
@@ -200,10 +212,9 @@ static void give_record(struct guard *guard, uint32_t call, const struct call_vi
  * comes first: it bears the share, and by it what a jump leaves is found. A plain refusal needs none. Not in line: what
  * it needs of the stack is not to lie there while overdue calls are charged.
  */
-static __attribute__((noinline)) enum admission ask_both(struct guard *guard, const struct attempt *attempt,
-                                                         struct circuit *circuit, const struct handling *handling,
-                                                         uint64_t now_ns, uint32_t *call, struct call_view *view,
-                                                         struct ticket *ticket)
+OWN_FRAME static enum admission ask_both(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                                         const struct handling *handling, uint64_t now_ns, uint32_t *call,
+                                         struct call_view *view, struct ticket *ticket)
 {
     const bool limited = attempt->target->max_connections != 0;
     enum admission admission = ADMIT_PASS;
@@ -230,7 +241,7 @@ static __attribute__((noinline)) enum admission ask_both(struct guard *guard, co
  * What each attempt does for all: a little, whoever left it to do. Then what is overdue is charged, so that the circuit
  * decides by it.
  */
-static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
+OWN_FRAME static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
 {
     const bool refusing = circuit == NULL || circuit_is_blocked(circuit, now_ns);
     const uint64_t real_ns = clock_coarse_ns();

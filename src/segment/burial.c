@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "breaker/frame.h"
 #include "segment/bulkhead.h"
 #include "segment/circuits.h"
 #include "segment/layout.h"
@@ -64,7 +65,7 @@ static uint32_t bury_among(const struct guard *guard, uint32_t first, uint32_t e
     return end;
 }
 
-void bury_some(const struct guard *guard, unsigned int shard, uint64_t now_ns)
+OWN_FRAME void bury_some(const struct guard *guard, unsigned int shard, uint64_t now_ns)
 {
     struct segment *segment = guard->segment;
     uint64_t round = atomic_load_explicit(&segment->map->burial, memory_order_relaxed);

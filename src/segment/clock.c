@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/bare.h"
+
 struct clocks clocks = {.read = clock_gettime};
 
 static const _Atomic uint64_t *map_clock(const char *file)
@@ -30,7 +32,7 @@ static const _Atomic uint64_t *map_clock(const char *file)
     void *map = MAP_FAILED;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= (off_t)sizeof(uint64_t))
         map = mmap(NULL, sizeof(uint64_t), PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
+    bare_close(fd);
     return map == MAP_FAILED ? NULL : map;
 }
 
@@ -60,8 +62,8 @@ static void learn_offsets(void)
     int fd = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
+    ssize_t length = bare_read(fd, text, sizeof text - 1);
+    bare_close(fd);
     if (length <= 0 || !children_share_our_time())
         return;
     text[length] = '\0';

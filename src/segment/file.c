@@ -18,6 +18,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
+#include "policy/bare.h"
 #include "segment/clock.h"
 #include "segment/folder.h"
 #include "segment/text.h"
@@ -29,7 +31,7 @@
 #define ALLOCATION_PIECE (256 * 1024)
 #define ALLOCATION_TRIES 1000u
 
-static void read_boot_id(char id[BOOT_ID_SIZE])
+OWN_FRAME static void read_boot_id(char id[BOOT_ID_SIZE])
 {
     memset(id, 0, BOOT_ID_SIZE);
     int fd = folder_openat(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
@@ -37,9 +39,9 @@ static void read_boot_id(char id[BOOT_ID_SIZE])
         return;
     ssize_t length;
     do
-        length = read(fd, id, BOOT_ID_SIZE - 1);
+        length = bare_read(fd, id, BOOT_ID_SIZE - 1);
     while (length < 0 && errno == EINTR);
-    close(fd);
+    bare_close(fd);
     id[length > 0 ? length : 0] = '\0';
     id[strcspn(id, "\n")] = '\0';
 }
@@ -90,8 +92,8 @@ void file_unmap(struct segment *segment)
     segment->map = NULL;
 }
 
-bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
-              const char **fault)
+OWN_FRAME bool file_map(int fd, off_t size, bool writable, const struct contents *contents, struct segment *segment,
+                        const char **fault)
 {
     struct segment_stamp stamp;
     ssize_t length;
@@ -146,7 +148,7 @@ static bool has_room(int folder, uint64_t size)
 }
 
 /* Makes a whole fresh file under a temporary name. Returns 0 or an errno; then there is none. */
-static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct contents *contents)
+OWN_FRAME static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct contents *contents)
 {
     /* Who tries each second is not to fill and empty the last of a full disk each second. */
     if (!contents->patient && !has_room(folder, layout_measure(&contents->capacity).size))
@@ -162,7 +164,7 @@ static int make_fresh(int folder, char name[TEMPORARY_NAME_SIZE], const struct c
         header = mmap(NULL, sizeof(struct segment_header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         code = header == MAP_FAILED ? errno : 0;
     }
-    close(fd);
+    bare_close(fd);
     if (code == 0) {
         contents_fill(header, contents);
         munmap(header, sizeof(struct segment_header));
@@ -190,16 +192,15 @@ static int name_if_missing(int folder, const char *temporary, const char *name, 
     return 0;
 }
 
-bool file_is_at(int folder, const char *name, const struct stat *file)
+OWN_FRAME bool file_is_at(int folder, const char *name, const struct stat *file)
 {
     struct stat present;
     return fstatat(folder, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && present.st_ino == file->st_ino &&
            present.st_dev == file->st_dev;
 }
 
-__attribute__((noinline)) bool file_install(int folder, const char *name, const struct stat *bad,
-                                            const struct contents *contents, const char *path,
-                                            struct segment_error *error, bool *installed)
+OWN_FRAME bool file_install(int folder, const char *name, const struct stat *bad, const struct contents *contents,
+                            const char *path, struct segment_error *error, bool *installed)
 {
     char temporary[TEMPORARY_NAME_SIZE];
     *installed = false;

@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
 #include "breaker/hash.h"
+#include "policy/bare.h"
 #include "segment/clock.h"
 #include "segment/text.h"
 
@@ -92,7 +94,7 @@ void folder_temporary_name(char name[TEMPORARY_NAME_SIZE])
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-int folder_openat(int folder, const char *name, int flags, mode_t mode)
+OWN_FRAME int folder_openat(int folder, const char *name, int flags, mode_t mode)
 {
     int fd;
     do
@@ -101,8 +103,8 @@ int folder_openat(int folder, const char *name, int flags, mode_t mode)
     if (fd < 0 || fd > STDERR_FILENO)
         return fd;
     /* The program has closed this one, and what its threads still write there must not go into our file. */
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), code = errno;
-    close(fd);
+    int higher = bare_fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), code = errno;
+    bare_close(fd);
     errno = code;
     return higher;
 }
@@ -124,7 +126,7 @@ static bool make_folder(const struct state_place *place)
 
 static int refuse(int fd, struct segment_error *error, const char *folder, const char *what)
 {
-    close(fd);
+    bare_close(fd);
     segment_fail(error, folder, what, 0);
     return -1;
 }
@@ -168,7 +170,7 @@ static int open_or_make(const struct state_place *place, bool make, struct segme
     return folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
 }
 
-int folder_open(const struct state_place *place, bool make, struct segment_error *error)
+OWN_FRAME int folder_open(const struct state_place *place, bool make, struct segment_error *error)
 {
     const char *folder = place->folder;
     struct stat status;
@@ -268,6 +270,6 @@ bool segment_list(const char *folder, bool (*visit)(const char *path, void *cont
         if (!text.cut && !visit(path, context))
             break;
     }
-    close(fd);
+    bare_close(fd);
     return readable;
 }

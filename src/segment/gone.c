@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/bare.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
 #include "segment/text.h"
@@ -86,7 +87,7 @@ static bool find_deleted(int fd, const void *address)
     size_t start_length = start_of(address, start), total = 0;
     struct line line = {.length = 0};
     while (total < MAPS_READ_MAX) {
-        ssize_t count = read(fd, piece, sizeof piece);
+        ssize_t count = bare_read(fd, piece, sizeof piece);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -113,7 +114,7 @@ bool segment_is_deleted(const struct segment *segment)
     if (fd < 0)
         return false;
     bool deleted = find_deleted(fd, segment->map);
-    close(fd);
+    bare_close(fd);
     return deleted;
 }
 
@@ -137,7 +138,7 @@ bool segment_clear(const struct segment *former)
     if (zeros == MAP_FAILED)
         return false;
     munlock(zeros, former->size);
-    if (mprotect(zeros, former->size, PROT_READ | PROT_WRITE) != 0) {
+    if (bare_mprotect(zeros, former->size, PROT_READ | PROT_WRITE) != 0) {
         munmap(zeros, former->size);
         return false;
     }

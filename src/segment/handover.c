@@ -19,7 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
 #include "breaker/hash.h"
+#include "policy/bare.h"
 #include "policy/flat.h"
 #include "segment/clock.h"
 #include "segment/file.h"
@@ -162,7 +164,7 @@ bool handover_write(struct segment *segment, const void *bytes, size_t size, str
         int code = write_next(fd, segment, bytes, size);
         done = code == 0 || segment_fail(error, path, "the policy can't be handed over", code);
     }
-    close(fd);
+    bare_close(fd);
     return done;
 }
 
@@ -247,7 +249,7 @@ static void *read_last(const struct segment *segment, size_t most, size_t *size,
     return NULL;
 }
 
-void *handover_read(const struct segment *segment, size_t most, size_t *size, bool *again)
+OWN_FRAME void *handover_read(const struct segment *segment, size_t most, size_t *size, bool *again)
 {
     struct undisturbed before;
     *again = false;

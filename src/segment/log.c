@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
+#include "policy/bare.h"
 #include "segment/event.h"
 #include "segment/undisturbed.h"
 
@@ -34,19 +36,27 @@ static struct {
 static bool write_once(int descriptor, const char *line, size_t length)
 {
     ssize_t written = -1;
-    for (int i = 0; i < INTERRUPTIONS_MAX && (written = write(descriptor, line, length)) < 0 && errno == EINTR; i++) {
+    for (int i = 0; i < INTERRUPTIONS_MAX; i++) {
+        written = bare_write(descriptor, line, length);
+        if (written >= 0 || errno != EINTR)
+            break;
     }
     return written == (ssize_t)length;
 }
 
-/* Takes away `number` if it is pending now and was not before. Both are thread-directed, so it is this thread's own. */
-static void forget_signal(int number, const sigset_t *before)
+OWN_FRAME static bool is_pending(int number)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
+/* Both are thread-directed, so it is this thread's own. */
+OWN_FRAME static void take_away(int number)
 {
     static const struct timespec at_once;
-    sigset_t now, one;
+    sigset_t one;
 
-    if (sigismember(before, number) || sigpending(&now) != 0 || !sigismember(&now, number))
-        return;
     sigemptyset(&one);
     sigaddset(&one, number);
     for (int i = 0; i < INTERRUPTIONS_MAX && sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR; i++) {
@@ -54,14 +64,15 @@ static void forget_signal(int number, const sigset_t *before)
 }
 
 /* Both signals are blocked here. */
-static bool write_without_signal(int descriptor, const char *line, size_t length)
+OWN_FRAME static bool write_without_signal(int descriptor, const char *line, size_t length)
 {
-    sigset_t before;
-
-    sigpending(&before);
+    const bool pipe = is_pending(SIGPIPE), size = is_pending(SIGXFSZ);
     bool written = write_once(descriptor, line, length);
-    forget_signal(SIGPIPE, &before);
-    forget_signal(SIGXFSZ, &before);
+
+    if (!pipe && is_pending(SIGPIPE))
+        take_away(SIGPIPE);
+    if (!size && is_pending(SIGXFSZ))
+        take_away(SIGXFSZ);
     return written;
 }
 
@@ -70,7 +81,7 @@ static bool takes_a_line(int descriptor)
 {
     struct pollfd place = {.fd = descriptor, .events = POLLOUT};
 
-    return poll(&place, 1, 0) == 1 && (place.revents & POLLOUT) != 0;
+    return bare_poll(&place, 1, 0) == 1 && (place.revents & POLLOUT) != 0;
 }
 
 /* Whether a socket at number 2 is made for messages: a pair from the parent, or the journal's. */
@@ -80,7 +91,7 @@ static bool is_for_messages(const struct stat *two)
     int family = 0;
     socklen_t length = sizeof family;
 
-    return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX &&
+    return bare_getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX &&
            !(fstat(STDIN_FILENO, &zero) == 0 && zero.st_dev == two->st_dev && zero.st_ino == two->st_ino);
 }
 
@@ -100,7 +111,7 @@ void log_begin(void)
 }
 
 /* Programs close number 2, and the next file that they open gets it. */
-static bool is_still_standard_error(void)
+OWN_FRAME static bool is_still_standard_error(void)
 {
     struct stat now;
 
@@ -116,29 +127,33 @@ static bool append_to_file(const char *file, const char *line, size_t length)
     bool written = descriptor >= 0 && write_without_signal(descriptor, line, length);
 
     if (descriptor >= 0)
-        close(descriptor);
+        bare_close(descriptor);
     return written;
+}
+
+/* Within undisturbed_begin and undisturbed_end. */
+static bool append(const char *file, const char *line, size_t length)
+{
+    if (file[0] == '\0' || length == 0)
+        return true;
+    if (strcmp(file, LOG_STDERR) == 0)
+        return is_still_standard_error() && takes_a_line(STDERR_FILENO) &&
+               write_without_signal(STDERR_FILENO, line, length);
+    return append_to_file(file, line, length);
 }
 
 bool log_append(const char *file, const char *line, size_t length)
 {
     struct undisturbed before;
-    bool written;
 
-    if (file[0] == '\0' || length == 0)
-        return true;
     undisturbed_begin(&before);
-    if (strcmp(file, LOG_STDERR) == 0)
-        written = is_still_standard_error() && takes_a_line(STDERR_FILENO) &&
-                  write_without_signal(STDERR_FILENO, line, length);
-    else
-        written = append_to_file(file, line, length);
+    bool written = append(file, line, length);
     undisturbed_end(&before);
     return written;
 }
 
 /* A handler of the host's that jumps out while the line is made would leave the page behind. */
-__attribute__((noinline)) bool log_event(const char *file, const struct event *event)
+OWN_FRAME bool log_event(const char *file, const struct event *event)
 {
     struct undisturbed before;
     bool written = false;
@@ -146,7 +161,7 @@ __attribute__((noinline)) bool log_event(const char *file, const struct event *e
     undisturbed_begin(&before);
     char *line = mmap(NULL, EVENT_JSON_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (line != MAP_FAILED) {
-        written = log_append(file, line, event_json(event, line, EVENT_JSON_MAX));
+        written = append(file, line, event_json(event, line, EVENT_JSON_MAX));
         munmap(line, EVENT_JSON_MAX);
     }
     undisturbed_end(&before);

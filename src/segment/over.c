@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
+#include "policy/bare.h"
 #include "segment/clock.h"
 #include "segment/folder.h"
 #include "segment/process.h"
@@ -80,7 +82,7 @@ enum removal segment_remove(struct segment *segment, struct segment_error *error
     enum removal removal = REMOVAL_FAILED;
     if (folder >= 0) {
         removal = remove_from(folder, segment, UINT32_MAX, error);
-        close(folder);
+        bare_close(folder);
     } else {
         segment_fail(error, segment->path, "its folder can't be opened", errno);
     }
@@ -181,7 +183,7 @@ static void look_into(int fd, const char *folder, const char *name, bool is_old)
     free(error);
 }
 
-void folder_sweep(int fd, const struct state_place *place)
+OWN_FRAME void folder_sweep(int fd, const struct state_place *place)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)

@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 
+#include "breaker/frame.h"
 #include "segment/burial.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
@@ -50,8 +51,8 @@ static uint64_t earlier_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void overdue_charge_call(const struct guard *guard, const struct target *target, unsigned int shard, uint32_t call,
-                         const struct call_view *view, enum overran overran, uint64_t now_ns)
+OWN_FRAME void overdue_charge_call(const struct guard *guard, const struct target *target, unsigned int shard,
+                                   uint32_t call, const struct call_view *view, enum overran overran, uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, view->circuit);
     if (circuit == NULL)
@@ -147,7 +148,7 @@ static uint64_t look_at(struct scan *scan, uint32_t call)
     return due_ns > scan->now_ns ? due_ns : treat(scan, call, &view);
 }
 
-static void look_at_group(struct scan *scan, uint32_t group)
+OWN_FRAME static void look_at_group(struct scan *scan, uint32_t group)
 {
     struct segment *segment = scan->guard->segment;
     _Atomic uint64_t *due = &segment->call_group[group].due;
@@ -173,8 +174,8 @@ static void look_at_group(struct scan *scan, uint32_t group)
         due_looked(due, mark, next_ns);
 }
 
-void overdue_charge(struct guard *guard, const struct attempt *attempt, bool refusing, uint64_t now_ns,
-                    struct asking *asking)
+OWN_FRAME void overdue_charge(struct guard *guard, const struct attempt *attempt, bool refusing, uint64_t now_ns,
+                              struct asking *asking)
 {
     struct segment *segment = guard->segment;
 

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "breaker/frame.h"
 #include "segment/clock.h"
 #include "segment/layout.h"
 #include "segment/process.h"
@@ -40,7 +41,7 @@ enum owner_life owner_ask(struct segment *segment, uint32_t holder, struct askin
     return OWNER_IS_DEAD;
 }
 
-void owners_ask_some(struct segment *segment, uint32_t self, struct asking *asking)
+OWN_FRAME void owners_ask_some(struct segment *segment, uint32_t self, struct asking *asking)
 {
     uint32_t high = atomic_load_explicit(&segment->map->processes_high, memory_order_relaxed);
 

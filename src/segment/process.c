@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "breaker/frame.h"
 #include "segment/clock.h"
 #include "segment/layout.h"
 #include "segment/process_life.h"
@@ -273,7 +274,7 @@ static uint32_t find_place(struct segment *segment, struct newcomer *newcomer)
     return holder != 0 ? holder : take_from_foreign(segment, newcomer);
 }
 
-uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
+OWN_FRAME uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
 {
     struct newcomer newcomer = {.program = program, .revision = revision, .questions = ASKED_AT_ONCE};
     uint32_t holder = 0;
@@ -311,7 +312,7 @@ void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, b
     atomic_store_explicit(&slot->keeps_policy, keeps_policy, memory_order_relaxed);
 }
 
-bool process_alive(const struct segment *segment, uint32_t holder)
+OWN_FRAME bool process_alive(const struct segment *segment, uint32_t holder)
 {
     const struct process_slot *slot = slot_of(segment, holder);
     uint64_t claim = slot ? claim_of(slot, holder) : 0;

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
+#include "policy/bare.h"
 #include "segment/clock.h"
 #include "segment/text.h"
 #include "segment/undisturbed.h"
@@ -95,16 +97,16 @@ static ssize_t read_beginning(const char *path, char *text, size_t size)
     undisturbed_begin(&before);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd >= 0) {
-        length = read(fd, text, size);
-        close(fd);
+        length = bare_read(fd, text, size);
+        bare_close(fd);
     }
     undisturbed_end(&before);
     return length;
 }
 
-static bool read_stat(const char *path, struct stat_fields *fields)
+OWN_FRAME static bool read_stat(const char *path, struct stat_fields *fields)
 {
-    char text[512]; /* what comes after field 22 may be cut: those up to it have less than 500 bytes */
+    char text[400]; /* what comes after field 22 may be cut: those up to it have 360 bytes at the most */
     ssize_t length = read_beginning(path, text, sizeof text - 1);
 
     if (length <= 0)
@@ -123,7 +125,7 @@ static uint64_t own_image(void)
     return chance & PROCESS_LIFE_MASK;
 }
 
-void process_life_know_self(struct process_life *self)
+OWN_FRAME void process_life_know_self(struct process_life *self)
 {
     struct stat_fields fields;
     struct stat space;
@@ -143,7 +145,7 @@ bool process_life_can_ask(uint64_t space)
     return space == 0 || own == 0 || space == own;
 }
 
-bool process_life_goes_on(const struct process_life *life)
+OWN_FRAME bool process_life_goes_on(const struct process_life *life)
 {
     struct stat_fields fields;
     char path[32];

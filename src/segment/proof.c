@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/bare.h"
 #include "segment/folder.h"
 #include "segment/undisturbed.h"
 
@@ -36,7 +37,7 @@ static int open_file(const struct segment *segment, int flags)
     if (fstat(fd, &status) == 0 && (uint64_t)status.st_ino == segment->inode &&
         (uint64_t)status.st_dev == segment->device)
         return fd;
-    close(fd);
+    bare_close(fd);
     return -1;
 }
 
@@ -50,7 +51,7 @@ static void *map_and_lock(int fd, uint32_t holder)
     void *page = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return NULL;
-    if (madvise(page, PAGE_BYTES, MADV_DONTFORK) == 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0)
+    if (madvise(page, PAGE_BYTES, MADV_DONTFORK) == 0 && bare_fcntl(fd, F_OFD_SETLK, (long)&lock) == 0)
         return page;
     munmap(page, PAGE_BYTES);
     return NULL;
@@ -64,7 +65,7 @@ void *proof_take(const struct segment *segment, uint32_t holder)
     int fd = open_file(segment, O_RDWR);
     if (fd >= 0) {
         page = map_and_lock(fd, holder);
-        close(fd);
+        bare_close(fd);
     }
     undisturbed_end(&before);
     return page;
@@ -83,9 +84,9 @@ enum lock_answer proof_ask(const struct segment *segment, uint32_t holder)
     int fd = open_file(segment, O_RDONLY);
     if (fd >= 0) {
         struct flock lock = byte_of(holder);
-        if (fcntl(fd, F_OFD_GETLK, &lock) == 0)
+        if (bare_fcntl(fd, F_OFD_GETLK, (long)&lock) == 0)
             answer = lock.l_type == F_UNLCK ? LOCK_GONE : LOCK_STANDS;
-        close(fd);
+        bare_close(fd);
     }
     undisturbed_end(&before);
     return answer;

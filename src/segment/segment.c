@@ -18,7 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
 #include "breaker/hash.h"
+#include "policy/bare.h"
 #include "segment/clock.h"
 #include "segment/file.h"
 #include "segment/folder.h"
@@ -123,16 +125,15 @@ static enum found look_inside(int fd, const struct contents *contents, struct se
     return look->fault ? FOUND_BAD : refuse(path, "the segment can't be mapped", errno, error);
 }
 
-static __attribute__((noinline)) enum found look_at(int folder, const char *name, struct segment *segment,
-                                                    const struct contents *contents, struct look *look,
-                                                    struct segment_error *error)
+OWN_FRAME static enum found look_at(int folder, const char *name, struct segment *segment,
+                                    const struct contents *contents, struct look *look, struct segment_error *error)
 {
     *look = (struct look){.fault = NULL};
     int fd = folder_openat(folder, name, O_RDWR, 0);
     if (fd < 0)
         return look_why_closed(folder, name, segment->path, error);
     enum found found = look_inside(fd, contents, segment, look, error);
-    close(fd);
+    bare_close(fd);
     /* Somebody may have replaced it since: then the circuits are over there. */
     if (found == FOUND_GOOD && !file_is_at(folder, name, &look->status)) {
         file_unmap(segment);
@@ -152,8 +153,8 @@ static void tell_replaced(struct segment_error *error, const char *path, const c
     text_add(&text, fault);
 }
 
-static __attribute__((noinline)) bool attach(struct segment *segment, int folder, const char *name,
-                                             const struct contents *contents, bool makes, struct segment_error *error)
+OWN_FRAME static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents,
+                             bool makes, struct segment_error *error)
 {
     bool locked = false, installed;
     for (unsigned int round = 0; round < ATTACH_ROUNDS; round++) {
@@ -212,7 +213,7 @@ static bool attach_at(struct segment *segment, const struct state_place *place, 
     bool attached = attach(segment, fd, strrchr(place->segment, '/') + 1, &contents, makes, error);
     if (attaching->patient && makes)
         folder_sweep(fd, place);
-    close(fd);
+    bare_close(fd);
     return attached;
 }
 
@@ -318,13 +319,13 @@ bool segment_open(struct segment *segment, const char *path, bool writable, stru
     bool opened = fd >= 0 ? open_to_look(segment, fd, map_writable, error)
                           : segment_fail(error, path, "the segment can't be opened", errno);
     if (fd >= 0)
-        close(fd);
+        bare_close(fd);
     if (!opened)
         segment_detach(segment);
     return opened;
 }
 
-bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity)
+OWN_FRAME bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity)
 {
     struct contents contents;
     *segment = (struct segment){.path = ""};

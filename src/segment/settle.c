@@ -3,6 +3,7 @@
  */
 #include "segment/settle.h"
 
+#include "breaker/frame.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 #include "segment/force.h"
@@ -47,27 +48,34 @@ static void note_address(struct circuit *circuit, int address, struct outcome ou
         circuit_address_failed(circuit, address);
 }
 
-void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
-                 const struct call_view *call, const struct ending *ending, uint64_t now_ns)
+OWN_FRAME static enum settlement tell_circuit(const struct guard *guard, const struct target *target,
+                                              unsigned int shard, const struct call_view *call,
+                                              const struct ending *ending, struct circuit *circuit,
+                                              struct transitions *transitions)
+{
+    struct caller caller = guard_caller(guard, shard);
+    enum target_mode mode = force_mode(force_get(guard->segment, call->circuit), target);
+    struct settings room;
+
+    note_address(circuit, call->ticket.address, ending->outcome);
+    caller.address = call->ticket.address;
+    if (call->ticket.generation != SHADOW_GENERATION)
+        return circuit_settle(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket, ending->outcome,
+                              ending->at_ns, transitions);
+    circuit_count_outcome(circuit, shard, ending->outcome);
+    transitions->count = 0;
+    return SETTLED_COUNTED;
+}
+
+OWN_FRAME void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
+                           const struct call_view *call, const struct ending *ending, uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, call->circuit);
-    struct caller caller = guard_caller(guard, shard);
     struct transitions transitions;
-    struct settings room;
 
     if (circuit == NULL) /* corrupt: there is nobody to tell */
         return;
-    note_address(circuit, call->ticket.address, ending->outcome);
-    caller.address = call->ticket.address;
-    enum settlement settlement = SETTLED_COUNTED;
-    if (call->ticket.generation == SHADOW_GENERATION) {
-        circuit_count_outcome(circuit, shard, ending->outcome);
-        transitions.count = 0;
-    } else {
-        enum target_mode mode = force_mode(force_get(guard->segment, call->circuit), target);
-        settlement = circuit_settle(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket,
-                                    ending->outcome, ending->at_ns, &transitions);
-    }
+    enum settlement settlement = tell_circuit(guard, target, shard, call, ending, circuit, &transitions);
     const struct ended ended = {
         .outcome = ending->outcome,
         .http_status = ending->http_status,
@@ -85,7 +93,7 @@ void settle_call(const struct guard *guard, const struct target *target, unsigne
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
 
-const struct target *target_of_circuit(const struct guard *guard, uint32_t circuit)
+OWN_FRAME const struct target *target_of_circuit(const struct guard *guard, uint32_t circuit)
 {
     struct circuit_texts texts;
 
@@ -94,8 +102,8 @@ const struct target *target_of_circuit(const struct guard *guard, uint32_t circu
     return guard->target_named(texts.target, guard->context);
 }
 
-void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call, uint64_t at_ns,
-                    uint64_t now_ns)
+OWN_FRAME void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call, uint64_t at_ns,
+                              uint64_t now_ns)
 {
     /* Of a target that this policy does not have: a neutral outcome is counted, and no setting is asked for. */
     static const struct target nobodys = {.mode = MODE_ENFORCE};

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "breaker/frame.h"
+
 static void fill(sigset_t *all)
 {
     static const int own_faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
@@ -16,7 +18,7 @@ static void fill(sigset_t *all)
         sigdelset(all, own_faults[i]);
 }
 
-void undisturbed_begin(struct undisturbed *before)
+OWN_FRAME void undisturbed_begin(struct undisturbed *before)
 {
     int keep = errno;
     sigset_t all;
@@ -29,7 +31,7 @@ void undisturbed_begin(struct undisturbed *before)
     errno = keep;
 }
 
-void undisturbed_end(const struct undisturbed *before)
+OWN_FRAME void undisturbed_end(const struct undisturbed *before)
 {
     int keep = errno, disabled;
 

@@ -28,6 +28,11 @@ static const char *const aliases[][2] = {
 #define ALIAS(alias, name) {#alias, #name},
 #include "preload/symbols.def"
 };
+#if __SIZEOF_POINTER__ == 8
+#define SYMBOL_OF ELF64_R_SYM
+#else
+#define SYMBOL_OF ELF32_R_SYM
+#endif
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The library's file, mapped, with what is looked at. */
@@ -42,6 +47,7 @@ static struct {
     const ElfW(Sym) * all; /* also those that are not exported; NULL: stripped */
     size_t all_count;
     const char *all_strings;
+    const ElfW(Shdr) * relocations[2]; /* the sections that have any */
 } file;
 
 static int map_library(void **state)
@@ -65,6 +71,8 @@ static int map_library(void **state)
             file.all = (const void *)(file.bytes + sections[i].sh_offset);
             file.all_count = sections[i].sh_size / sizeof *file.all;
             file.all_strings = file.bytes + sections[sections[i].sh_link].sh_offset;
+        } else if (sections[i].sh_type == SHT_RELA || sections[i].sh_type == SHT_REL) {
+            file.relocations[file.relocations[0] != NULL] = &sections[i];
         } else if (sections[i].sh_type == SHT_DYNAMIC) {
             file.dynamic = (const void *)(file.bytes + sections[i].sh_offset);
         }
@@ -114,6 +122,29 @@ static void nothing_else_is_exported(void **state)
         count++;
     }
     assert_int_equal(count, COUNT(table));
+}
+
+/* What the library asks the dynamic linker for is found in its own table first. See policy/bare.h. */
+static void the_library_calls_none_of_its_wrappers_by_the_public_name(void **state)
+{
+    static const char *const by_name[] = {
+#define SYMBOL(name, ...) #name,
+#define NEEDED SYMBOL
+#define ALIAS(alias, name) #alias,
+#include "preload/symbols.def"
+    };
+    (void)state;
+    for (size_t section = 0; section < COUNT(file.relocations); section++) {
+        const ElfW(Shdr) *relocations = file.relocations[section];
+        for (size_t at = 0; relocations && at < relocations->sh_size; at += relocations->sh_entsize) {
+            /* Both kinds begin alike. */
+            const ElfW(Rel) *relocation = (const void *)(file.bytes + relocations->sh_offset + at);
+            const char *name = file.strings + file.symbols[SYMBOL_OF(relocation->r_info)].st_name;
+            for (size_t i = 0; i < COUNT(by_name); i++)
+                if (!strcmp(by_name[i], name))
+                    fail_msg("%s is called by its public name", name);
+        }
+    }
 }
 
 /* Whether a text has the first `length` bytes of a name as a word. */
@@ -291,6 +322,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_of_the_table_is_exported),
         cmocka_unit_test(nothing_else_is_exported),
+        cmocka_unit_test(the_library_calls_none_of_its_wrappers_by_the_public_name),
         cmocka_unit_test(all_state_that_can_change_is_named_in_one_header),
         cmocka_unit_test(libc_is_the_only_library_that_comes_along),
         cmocka_unit_test(symbols_are_bound_at_the_start),
