@@ -374,48 +374,8 @@ void segment_note_use(const struct segment *segment)
     utimensat(AT_FDCWD, segment->path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-void segment_note_apart(struct segment *segment, uint64_t calls)
-{
-    atomic_fetch_add_explicit(&segment->map->apart, calls, memory_order_relaxed);
-}
-
-uint64_t segment_apart(const struct segment *segment)
-{
-    return segment->map ? atomic_load_explicit(&segment->map->apart, memory_order_relaxed) : 0;
-}
-
 const char *segment_identity(const struct segment *segment)
 {
     const char *identity = segment->map->identity;
     return memchr(identity, '\0', SEGMENT_IDENTITY_MAX) ? identity : "";
-}
-
-void segment_note_no_room(struct segment *segment, enum no_room kind)
-{
-    if (segment->map)
-        atomic_fetch_add_explicit(&segment->map->no_room[kind], 1, memory_order_relaxed);
-}
-
-uint64_t segment_no_room(const struct segment *segment, enum no_room kind)
-{
-    return segment->map ? atomic_load_explicit(&segment->map->no_room[kind], memory_order_relaxed) : 0;
-}
-
-uint64_t segment_unguarded(const struct segment *segment)
-{
-    uint64_t sum = 0;
-    for (unsigned int kind = 0; kind < NO_ROOM_KINDS; kind++)
-        sum += segment_no_room(segment, (enum no_room)kind);
-    return sum;
-}
-
-void segment_note_log_lost(struct segment *segment)
-{
-    if (segment->map)
-        atomic_fetch_add_explicit(&segment->map->log_lost, 1, memory_order_relaxed);
-}
-
-uint64_t segment_log_lost(const struct segment *segment)
-{
-    return segment->map ? atomic_load_explicit(&segment->map->log_lost, memory_order_relaxed) : 0;
 }
