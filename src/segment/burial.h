@@ -1,7 +1,8 @@
 /*
  * burial.h - gives back what dead owners left in the table of calls: their calls, shares and records.
  *
- * Nobody watches over the dead: who asks finds one (owners.h), or takes its slot (process_join), and counts a death.
+ * Nobody watches over the dead: who asks finds one (owners.h), or takes its slot (process_join), and counts a death; so
+ * does who leaves in order and leaves something behind.
  * Then each admission, in any process, looks through a few groups of records, until one round after the last death is
  * over. Private to src/segment. Async-signal-safe.
  */

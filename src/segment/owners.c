@@ -35,9 +35,7 @@ enum owner_life owner_ask(struct segment *segment, uint32_t holder, struct askin
         return OWNER_LIVES;
     if (process_alive(segment, holder))
         return OWNER_LIVES;
-    process_leave(segment, holder);
-    /* Release: who looks for its records finds it gone. */
-    atomic_fetch_add_explicit(&segment->map->deaths, 1, memory_order_release);
+    process_died(segment, holder);
     return OWNER_IS_DEAD;
 }
 

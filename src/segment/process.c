@@ -116,6 +116,12 @@ struct newcomer {
     uint32_t questions; /* how many it may still ask */
 };
 
+/* Release: who looks for its records finds it gone. */
+static void count_death(struct segment *segment)
+{
+    atomic_fetch_add_explicit(&segment->map->deaths, 1, memory_order_release);
+}
+
 /* Takes the place if `claim` still stands there. Returns the identity; 0: another process was faster. */
 static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t claim, const struct newcomer *newcomer)
 {
@@ -130,7 +136,7 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
                                                  memory_order_relaxed))
         return 0;
     if (claim_pid(claim) != 0) /* of a dead one, or of this process before an exec: what it left is to be found */
-        atomic_fetch_add_explicit(&segment->map->deaths, 1, memory_order_release);
+        count_death(segment);
     tagged_replace(&slot->start, start, newcomer->life.start, epoch);
     tagged_replace(&slot->space, space, newcomer->life.space, epoch);
     tagged_replace(&slot->image, image, newcomer->life.image, epoch);
@@ -287,14 +293,36 @@ OWN_FRAME uint32_t process_join(struct segment *segment, const char *program, ui
     return holder;
 }
 
-void process_leave(struct segment *segment, uint32_t holder)
+/* False: the place is not the holder's any more. */
+static bool give_place(struct segment *segment, uint32_t holder)
 {
     struct process_slot *slot = slot_of(segment, holder);
     uint64_t claim = slot ? claim_of(slot, holder) : 0;
     /* The epoch stays: the next owner counts on from it. Release: our last words come before the free claim. */
-    if (claim != 0)
-        atomic_compare_exchange_strong_explicit(&slot->claim, &claim, make_claim(0, claim_epoch(claim)),
-                                                memory_order_release, memory_order_relaxed);
+    return claim != 0 &&
+           atomic_compare_exchange_strong_explicit(&slot->claim, &claim, make_claim(0, claim_epoch(claim)),
+                                                   memory_order_release, memory_order_relaxed);
+}
+
+static bool leaves_records(const struct segment *segment, uint32_t holder)
+{
+    uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_relaxed), call = 0;
+    while (call < high && call < segment->capacity.calls)
+        if (atomic_load_explicit(&segment->call_owner[call++], memory_order_relaxed) == holder)
+            return true;
+    return false;
+}
+
+void process_died(struct segment *segment, uint32_t holder)
+{
+    if (give_place(segment, holder))
+        count_death(segment);
+}
+
+void process_leave(struct segment *segment, uint32_t holder)
+{
+    if (give_place(segment, holder) && leaves_records(segment, holder))
+        count_death(segment);
     /* The page would keep the file, and its memory, also when that is deleted. */
     if (segment->proof != NULL && segment->proven == holder) {
         proof_end(segment->proof);

@@ -21,8 +21,13 @@
  * no proof lose theirs, longest attached first. 0: it is full, as far as one process asks; the next one asks others.
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
-/* Gives the slot back at a clean exit. Not for a holder that a fork's child has from its parent. One system call. */
+/*
+ * Gives the slot back at a clean exit; a holder that leaves records all the same counts as a death (burial.h). Not for
+ * one that a fork's child has from its parent. A walk over the records' owners, and one system call.
+ */
 void process_leave(struct segment *segment, uint32_t holder);
+/* Takes the slot from another, who is dead: somebody is to look for what it left. */
+void process_died(struct segment *segment, uint32_t holder);
 
 /*
  * Whether the holder still lives and is the program that it was: asks for its lock (proof.h), and in the same pid name

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "segment/layout.h"
+#include "segment/process.h"
 
 #define TIMEOUT_NS (10 * NS_PER_S)
 
@@ -26,6 +27,34 @@ static void a_call_of_a_killed_process_is_neutral_and_not_in_flight(void **state
         assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), i + 1);
         assert_int_equal(bench_sum(bench, COUNT_FAILED), 0);
     }
+}
+
+/* Which it had lost by a jump, say: its engine gives back all that it knows of. */
+static void a_record_that_is_left_at_an_orderly_end_comes_back(void **state)
+{
+    struct guard_bench *bench = *state;
+    const uint32_t own = bench->guard.holder, other = process_join(&bench->segment, "other", 1);
+
+    bench->target.max_connections = 5;
+    bench->guard.holder = other;
+    bench_call(bench);
+    assert_int_equal(bench_connections(bench), 1);
+    process_leave(&bench->segment, other);
+    bench->guard.holder = own;
+    bench_succeed(bench);
+    assert_int_equal(bench_connections(bench), 0);
+    assert_int_equal(calls_in_flight(&bench->segment, bench->circuit), 0);
+    assert_int_equal(bench_sum(bench, COUNT_NEUTRAL_REASON + NEUTRAL_UNKNOWN), 1);
+}
+
+/* Or each of many short programs would send the others through the whole table. */
+static void who_leaves_nothing_behind_is_looked_for_by_nobody(void **state)
+{
+    struct guard_bench *bench = *state;
+    const uint32_t deaths = atomic_load(&bench->segment.map->deaths);
+
+    process_leave(&bench->segment, process_join(&bench->segment, "other", 1));
+    assert_int_equal(atomic_load(&bench->segment.map->deaths), deaths);
 }
 
 static void a_probe_of_a_killed_process_makes_room_for_the_next_call(void **state)
@@ -143,6 +172,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GUARD_TEST(a_call_of_a_killed_process_is_neutral_and_not_in_flight),
+        GUARD_TEST(a_record_that_is_left_at_an_orderly_end_comes_back),
+        GUARD_TEST(who_leaves_nothing_behind_is_looked_for_by_nobody),
         GUARD_TEST(a_probe_of_a_killed_process_makes_room_for_the_next_call),
         GUARD_TEST(a_killed_probe_that_is_found_after_its_deadline_has_failed_at_it),
         GUARD_TEST(a_full_table_lets_calls_pass_unguarded_and_counts_them),
