@@ -21,9 +21,13 @@
 #include "segment/layout.h"
 #include "segment/process.h"
 
-/* With sanitizers an attempt takes tens of thousands of instructions: then some of them will do. */
+/*
+ * With sanitizers an attempt takes tens of thousands of instructions: then some of them will do, so many that all their
+ * steps together, each a stop of the child, take a minute and not ten.
+ */
 #define STEPS_MAX 400000u
 #define POINTS_MAX 120u
+#define STEPS_TOGETHER 1500000u
 
 /* --- a child that is stepped, jumps away and tells what is left --- */
 
@@ -201,7 +205,9 @@ static void leave_at_each_instruction(struct guard_bench *bench, enum way way, v
     }
     assert_nothing_is_left(bench, total, &unsettled);
     assert_int_equal(unsettled, 0);
-    const unsigned int stride = 1 + total / POINTS_MAX;
+    /* The points lie in the middle of the way on the average. */
+    const unsigned int points = STEPS_TOGETHER / (total / 2 + 1), most = points < POINTS_MAX ? points : POINTS_MAX;
+    const unsigned int stride = 1 + total / (most + 1);
     for (unsigned int at = 0; at < total; at += stride) {
         uint64_t before = unsettled;
         begin(bench);
