@@ -137,7 +137,8 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
     struct quiet_place place = connection->place;
     struct circuit_texts texts;
     uint32_t call = CALL_NONE, old_circuit = attempt->circuit;
-    if (circuits_texts(&former->segment, place.circuit, &texts))
+    /* A file that was written over names destinations that never were. */
+    if (circuits_texts(&former->segment, place.circuit, &texts) && strcmp(texts.target, attempt->target->name) == 0)
         attempt->circuit = circuits_find(&present->segment, attempt->target->name, texts.destination, now_ns);
     else
         attempt->circuit = CIRCUIT_INDEX_NONE;

@@ -304,17 +304,35 @@ OWN_FRAME static void renew(struct station *station, uint64_t now_ns)
 {
     bool same = standpoint_is_same(&standpoint);
     if (station->apart) {
-        if (same)
-            move_to(station, false, now_ns);
+        if (!same || !move_to(station, false, now_ns))
+            say_apart();
         return;
     }
-    if (same ? segment_is_deleted(&station->segment) : is_over(station, now_ns))
+    bool over = !same ? is_over(station, now_ns)
+                      : segment_is_deleted(&station->segment) || !segment_is_intact(&station->segment, identity);
+    if (over)
         segment_give_up(&station->segment); /* for those that can't see it */
     else if (!same)
         return;
-    if ((same && move_to(station, false, now_ns)) || !move_to(station, true, now_ns))
+    /* It says so when a second try was vain: at the first one others may just have been about the same. */
+    if (!same || !move_to(station, false, now_ns))
+        move_to(station, true, now_ns);
+}
+
+/*
+ * Whose place in the table of processes was given away, or wiped out with the file, joins again with its next call.
+ * Only the one thread comes here that looks in this second.
+ */
+static void give_up_lost_place(struct station *station)
+{
+    uint64_t mine = atomic_load_explicit(&station->identity, memory_order_acquire);
+    uint32_t holder = (uint32_t)mine;
+    if (holder == 0 || mine >> 32 != lineage_epoch() || process_asked(&station->segment, holder) != NULL ||
+        lineage_is_borrowed())
         return;
-    say_apart();
+    process_leave(&station->segment, holder); /* its proof */
+    atomic_compare_exchange_strong_explicit(&station->identity, &mine, mine - holder, memory_order_release,
+                                            memory_order_relaxed);
 }
 
 OWN_FRAME static void work_on(struct station *station, bool stands, uint64_t real_ns)
@@ -342,7 +360,9 @@ void station_look(uint64_t real_ns)
     if (!station)
         return;
     int keep = errno;
-    bool stands = !station->apart && !segment_is_given_up(&station->segment) && segment_is_current(&station->segment);
+    bool stands = !station->apart && !segment_is_given_up(&station->segment) &&
+                  segment_is_intact(&station->segment, identity) && segment_is_current(&station->segment);
+    give_up_lost_place(station);
     if (stands && real_ns - atomic_load_explicit(&noted_use_ns, memory_order_relaxed) > NOTE_USE_NS) {
         atomic_store_explicit(&noted_use_ns, real_ns, memory_order_relaxed);
         segment_note_use(&station->segment);

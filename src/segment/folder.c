@@ -22,6 +22,7 @@
 /* A starter holds the lock for some milliseconds. One that is stopped meanwhile must not stop all others. */
 #define LOCK_TRIES 100u
 #define LOCK_WAIT_NS (2 * NS_PER_MS)
+#define MAKE_TRIES 3u
 #define SEGMENTS_LISTED_MAX 4096u
 
 static const char *explain(int code)
@@ -160,14 +161,16 @@ static int open_or_make(const struct state_place *place, bool make, struct segme
     int fd = folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 && errno == EACCES && mend_mode(folder))
         fd = folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
-    if (fd >= 0 || errno != ENOENT || !make)
-        return fd;
-    if (!make_folder(place)) {
-        segment_fail(error, folder, "the state folder can't be made", errno);
-        errno = 0;
-        return -1;
+    /* Again: it may be removed as soon as it is made. */
+    for (unsigned int tries = 0; make && fd < 0 && errno == ENOENT && tries < MAKE_TRIES; tries++) {
+        if (make_folder(place)) {
+            fd = folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+        } else if (errno != ENOENT || tries + 1 == MAKE_TRIES) {
+            segment_fail(error, folder, "the state folder can't be made", errno);
+            errno = 0;
+        }
     }
-    return folder_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+    return fd;
 }
 
 OWN_FRAME int folder_open(const struct state_place *place, bool make, struct segment_error *error)
@@ -195,6 +198,12 @@ OWN_FRAME int folder_open(const struct state_place *place, bool make, struct seg
     if ((status.st_mode & 0700) != 0700)
         fchmod(fd, 0700); /* as in mend_mode: root gets in all the same */
     return fd;
+}
+
+bool folder_is_removed(int folder)
+{
+    struct stat status;
+    return fstat(folder, &status) == 0 && status.st_nlink == 0;
 }
 
 bool folder_lock(int folder, bool patient)

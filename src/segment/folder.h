@@ -25,6 +25,9 @@ int folder_openat(int folder, const char *name, int flags, mode_t mode);
  */
 int folder_open(const struct state_place *place, bool make, struct segment_error *error);
 
+/* Whether somebody has removed the folder since. */
+bool folder_is_removed(int folder);
+
 /*
  * One starter at a time replaces a bad file. Waits 0.2 s at most if it is `patient`, and goes on without the lock then;
  * closing the descriptor (or being killed) unlocks. False: another has it.

@@ -118,6 +118,16 @@ bool segment_is_deleted(const struct segment *segment)
     return deleted;
 }
 
+/* --- written over? --- */
+
+bool segment_is_intact(const struct segment *segment, const char *identity)
+{
+    const struct segment_stamp *stamp = &segment->map->stamp;
+    return stamp->magic == SEGMENT_MAGIC && stamp->version == SEGMENT_VERSION && stamp->size == segment->size &&
+           memcmp(&stamp->capacity, &segment->capacity, sizeof stamp->capacity) == 0 &&
+           strncmp(segment->map->identity, identity, SEGMENT_IDENTITY_MAX - 1) == 0;
+}
+
 /* --- its memory --- */
 
 static bool put_at(void *fresh, size_t size, void *address)

@@ -1,5 +1,5 @@
 /*
- * gone.h - a segment whose file is gone: whether it was really deleted, and how its memory goes back under threads that
+ * gone.h - a segment whose file is gone: whether it was really deleted or written over, and how its memory goes back under threads that
  * may still be inside.
  *
  * Async-signal-safe, little stack; system calls as said. errno is not kept.
@@ -29,6 +29,9 @@ bool standpoint_is_same(const struct standpoint *standpoint);
  * For a process from which its path is hidden. Opens a descriptor: to be called undisturbed. Reads a bounded part.
  */
 bool segment_is_deleted(const struct segment *segment);
+
+/* Whether what is mapped is still this policy's segment, and nobody has written something else over it. */
+bool segment_is_intact(const struct segment *segment, const char *identity);
 
 /*
  * Gives the memory of a segment back: from now on its addresses read as zeros, and what is written there is nobody's.

@@ -30,6 +30,8 @@
 
 /* A round without a file means that others were faster, or that someone deletes the files as fast as they are made. */
 #define ATTACH_ROUNDS 64u
+/* Who removes the folder between its opening and the making of the file is not likely to do so again at once. */
+#define FOLDER_TRIES 4u
 #define READABLE_NAME_MAX 32u
 
 /*
@@ -153,6 +155,12 @@ static void tell_replaced(struct segment_error *error, const char *path, const c
     text_add(&text, fault);
 }
 
+static void clear_error(struct segment_error *error)
+{
+    if (error)
+        error->text[0] = '\0';
+}
+
 OWN_FRAME static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents,
                              bool makes, struct segment_error *error)
 {
@@ -168,8 +176,13 @@ OWN_FRAME static bool attach(struct segment *segment, int folder, const char *na
         case FOUND_MISSING:
             if (!makes)
                 return segment_fail(error, segment->path, "the segment can't be opened", ENOENT);
-            if (!file_install(folder, name, NULL, contents, segment->path, error, &installed))
+            if (file_install(folder, name, NULL, contents, segment->path, error, &installed))
+                break;
+            /* Where there is room for one, several that make theirs at once find none: one after the other, then. */
+            if (locked || !folder_lock(folder, contents->patient))
                 return false;
+            locked = true;
+            clear_error(error);
             break;
         case FOUND_BAD:
             /*
@@ -204,23 +217,21 @@ static bool attach_at(struct segment *segment, const struct state_place *place, 
                       bool makes, struct segment_error *error)
 {
     struct contents contents;
+    bool attached = false, removed = true;
     *segment = (struct segment){.path = place->segment};
-    int fd = folder_open(place, makes, error);
-    if (fd < 0)
-        return false;
     contents_know(&contents, attaching->identity, attaching->capacity);
     contents.patient = attaching->patient;
-    bool attached = attach(segment, fd, strrchr(place->segment, '/') + 1, &contents, makes, error);
-    if (attaching->patient && makes)
-        folder_sweep(fd, place);
-    bare_close(fd);
+    for (unsigned int tries = 0; removed && tries < FOLDER_TRIES; tries++) {
+        int fd = folder_open(place, makes, error);
+        if (fd < 0)
+            return false;
+        attached = attach(segment, fd, strrchr(place->segment, '/') + 1, &contents, makes, error);
+        removed = !attached && makes && folder_is_removed(fd);
+        if (attaching->patient && makes)
+            folder_sweep(fd, place);
+        bare_close(fd);
+    }
     return attached;
-}
-
-static void clear_error(struct segment_error *error)
-{
-    if (error)
-        error->text[0] = '\0';
 }
 
 /* Adds to the reasons of former places why this one is none. */

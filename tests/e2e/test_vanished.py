@@ -1,4 +1,5 @@
 """The file of the circuits goes away under running programs, or the programs go where they can't see it."""
+import json
 import os
 import shutil
 import sys
@@ -226,6 +227,40 @@ class Deleted(Vanished):
         (policy,) = self.sandbox.status()
         self.assertGreater(policy["apart"], 0)
         self.assertRegex(self.sandbox.sockfuse("status").stdout, r"\d+ calls were guarded apart")
+        self.reaches(client)
+
+    def overwrite(self, contents):
+        (name,) = (name for name in os.listdir(self.sandbox.state) if name.endswith(".segment"))
+        with open(os.path.join(self.sandbox.state, name), "r+b") as file:
+            length = os.fstat(file.fileno()).st_size
+            file.write((contents * (length // len(contents) + 1))[:length])
+
+    def comes_back(self, client):
+        """Commands see it, which they can't while the file is no segment of this policy."""
+        answered = self.call(client) == "answered"
+        result = self.sandbox.sockfuse("status", "-p", self.sandbox.policy_path, "--json")
+        policies = json.loads(result.stdout) if result.status == 0 else []
+        return answered and client.pid in {process["pid"] for policy in policies for process in policy["processes"]}
+
+    def test_a_file_that_is_written_over_is_replaced_by_the_programs_that_use_it(self):
+        client = self.start()
+        for contents in (b"\0", b"\xff", b"no segment at all"):
+            with self.subTest(contents=contents):
+                self.overwrite(contents)
+                self.calls_until(client, True, do=self.comes_back)
+                self.reaches(client)
+
+    def test_a_program_whose_place_was_given_away_takes_another(self):
+        client = self.start()
+        (name,) = (name for name in os.listdir(self.sandbox.state) if name.endswith(".segment"))
+        with open(os.path.join(self.sandbox.state, name), "r+b") as file:
+            table = file.read(1 << 20)
+            place = next(at for at in range(4608, len(table), 128)
+                         if int.from_bytes(table[at:at + 4], sys.byteorder) == client.pid)
+            file.seek(place)
+            file.write(bytes(4) + (int.from_bytes(table[place + 4:place + 8], sys.byteorder) + 1).to_bytes(
+                4, sys.byteorder))
+        self.calls_until(client, True, do=self.comes_back)
         self.reaches(client)
 
     def test_alone_it_still_has_circuits(self):
