@@ -311,11 +311,18 @@ OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd,
     return PASSAGE_GUARDED;
 }
 
-/* With the address as it is now: another thread may change it, or take it away. */
-static enum passage begin_to(int fd, const struct sockaddr *address, socklen_t length, int sends, descriptor entry,
-                             struct attempt_ticket *ticket)
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
+                              struct attempt_ticket *ticket)
 {
     enum passage passage;
+    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
+    ticket->fd = fd;
+    ticket->sends = sends;
+    descriptor entry = descriptor_get(fd);
+    /* The kernel refuses such addresses unread, or because they can't be read. */
+    bool is_odd = !address || length > sizeof(struct sockaddr_storage);
+    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
+        return PASSAGE_FREE;
     if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
         return further_elsewhere(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
@@ -325,21 +332,6 @@ static enum passage begin_to(int fd, const struct sockaddr *address, socklen_t l
     passage = begin_attempt(policy, fd, address, length, sends, ticket);
     keeping_drop(policy);
     return passage;
-}
-
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
-                              struct attempt_ticket *ticket)
-{
-    struct sockaddr_storage copy;
-    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
-    ticket->fd = fd;
-    ticket->sends = sends;
-    descriptor entry = descriptor_get(fd);
-    /* The kernel refuses such addresses unread, or because they can't be read. */
-    bool is_odd = !address || length > sizeof copy;
-    if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_copy(&copy, address, length))
-        return PASSAGE_FREE;
-    return begin_to(fd, (const struct sockaddr *)&copy, length, sends, entry, ticket);
 }
 
 /* connect says that all is well: with TCP Fast Open it says so before a packet has left. */

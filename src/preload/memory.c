@@ -1,10 +1,8 @@
 /*
  * memory.c - memory through the kernel's eyes. See memory.h.
  *
- * Two questions. What is to be read is copied by the kernel (process_vm_readv of ourselves), for another thread may
- * take it away at any moment. Where only an answer is wanted, or the kernel does not let us copy, it is a system call
- * that reads its argument and then does nothing: rt_sigprocmask copies the set before it finds that there is nothing to
- * do so with it. That one is allowed wherever the C library works.
+ * The question is a system call that reads its argument and then does nothing: rt_sigprocmask copies the set before it
+ * finds that there is nothing to do so with it. Unlike process_vm_readv it is allowed wherever the C library works.
  */
 #define _GNU_SOURCE
 #include "preload/memory.h"
@@ -12,20 +10,16 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/lineage.h"
 #include "preload/real.h"
 
 #define PAGE 4096u         /* or a part of one */
-#define LARGEST_PAGE 65536u
 #define LOWEST PAGE        /* nothing is ever mapped below (vm.mmap_min_addr); to ask for 0 is to ask for nothing */
 #define WORD (_NSIG / 8)   /* what the kernel reads: its sigset_t */
 #define HOW_NOTHING 0x5fL  /* none of SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK */
@@ -34,29 +28,22 @@
 
 /*
  * What is known to be readable above this thread's frames: number of its first page << WINDOW_BITS | pages. It is the
- * thread's own stack, so it stays readable for as long as it is of use: the callers' frames lie in it. What lies above
- * any other stack (a signal's, a coroutine's) may be anything, and go. One word, for a handler may come in between.
+ * stack that we are running on, so it stays readable for as long as it is of use: the callers' frames lie in it. One
+ * word, for a handler on another stack may come in between.
  */
 #define WINDOW_BITS 8u
 static __thread _Atomic uint64_t stack_window;
-/* Below the top of the first thread's stack the kernel leaves so much free for it, whatever its limit. */
-#define FIRST_STACK_REACH ((uintptr_t)128 << 20)
-static uintptr_t first_stack_top, first_thread;
 
 /*
  * The program's own data and the heap behind it: what is found readable there stays so until the program itself takes
- * some of it away, which few ever do; from then on it is asked for each time. Numbers of pages that were asked for,
- * each at its place. Memory that is mapped elsewhere may go unseen (free gives large pieces back).
+ * it away, by mprotect. Numbers of pages that were asked for, each at its place. Memory that is mapped elsewhere may go
+ * unseen (free gives large pieces back), so it is asked for again each time.
  */
 #define DATA_PAGES 16u
 #define HEAP_REACH ((uintptr_t)INT32_MAX) /* the kernel begins the heap no farther behind the program than that */
 static _Atomic uint64_t data_pages[DATA_PAGES];
 static uintptr_t data_begin, data_end; /* of the executable's segments that can be written */
 static bool data_has_heap;
-static _Atomic bool data_goes;
-
-/* The kernel does not let us copy. */
-static _Atomic bool copies_not;
 
 /* Whether the word at an aligned address can be read. */
 static bool can_read_word(uintptr_t at)
@@ -106,21 +93,6 @@ static bool widen_window(uint64_t frame, uint64_t last)
     return true;
 }
 
-/* Where the thread's own stack ends, if the frame is on it. Another thread's control block lies at its top. */
-static uintptr_t own_stack_end(uintptr_t frame)
-{
-    uintptr_t self = (uintptr_t)pthread_self();
-    if (frame < first_stack_top && first_stack_top - frame < FIRST_STACK_REACH)
-        return first_stack_top;
-    return self != first_thread && frame < self ? self : 0;
-}
-
-/* Whether it lies above the frame on the thread's own stack. */
-static bool is_own_stack(uintptr_t frame, uintptr_t first, uintptr_t last)
-{
-    return first >= frame && last < own_stack_end(frame) && widen_window(frame / PAGE, last / PAGE);
-}
-
 /* --- the program's data --- */
 
 void memory_start(void)
@@ -129,8 +101,6 @@ void memory_start(void)
     const size_t count = (size_t)getauxval(AT_PHNUM);
     const uintptr_t heap_end = (uintptr_t)sbrk(0);
     uintptr_t bias = 0;
-    first_stack_top = (uintptr_t)getauxval(AT_EXECFN); /* the last that the kernel puts there */
-    first_thread = (uintptr_t)pthread_self();
     if (!segments || getauxval(AT_PHENT) != sizeof *segments)
         return;
     for (size_t i = 0; i < count; i++)
@@ -143,23 +113,13 @@ void memory_start(void)
         data_begin = data_begin == 0 || begin < data_begin ? begin : data_begin;
         data_end = end > data_end ? end : data_end;
     }
-    data_begin -= data_begin % LARGEST_PAGE;
     data_has_heap = heap_end >= data_end && heap_end - data_end < HEAP_REACH;
 }
 
-/* Behind the program's data, or the heap. */
-static uintptr_t end_of_data(void)
+void memory_protected(void)
 {
-    return data_has_heap ? (uintptr_t)sbrk(0) : data_end; /* no system call: libc knows */
-}
-
-void memory_goes(const void *at, size_t length)
-{
-    uintptr_t first = (uintptr_t)at, last;
-    if (__builtin_add_overflow(first, length, &last) || __builtin_add_overflow(last, LARGEST_PAGE, &last))
-        last = UINTPTR_MAX; /* to the end of its last page */
-    if (last >= data_begin && first < end_of_data())
-        atomic_store_explicit(&data_goes, true, memory_order_seq_cst); /* before it goes */
+    for (size_t i = 0; i < DATA_PAGES; i++)
+        atomic_store_explicit(&data_pages[i], 0, memory_order_relaxed);
 }
 
 /* Whether it lies in one page of the program's data or heap that was found readable, or is now. */
@@ -167,8 +127,8 @@ static bool is_readable_data(uintptr_t first, uintptr_t last)
 {
     const uint64_t page = first / PAGE;
     _Atomic uint64_t *place = &data_pages[page % DATA_PAGES];
-    if (first < data_begin || page != last / PAGE || atomic_load_explicit(&data_goes, memory_order_relaxed) ||
-        last >= end_of_data())
+    if (first < data_begin || page != last / PAGE ||
+        (last >= data_end && (!data_has_heap || last >= (uintptr_t)sbrk(0)))) /* no system call: libc knows */
         return false;
     if (atomic_load_explicit(place, memory_order_relaxed) == page)
         return true;
@@ -178,23 +138,17 @@ static bool is_readable_data(uintptr_t first, uintptr_t last)
     return true;
 }
 
-/* --- looking --- */
-
-/* What stays readable as long as it is of use. */
-static bool is_certain(uintptr_t first, uintptr_t last)
-{
-    return is_own_stack((uintptr_t)__builtin_frame_address(0), first, last) || is_readable_data(first, last);
-}
-
 bool memory_is_readable(const void *at, size_t count)
 {
-    const uintptr_t first = (uintptr_t)at;
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0), first = (uintptr_t)at;
     uintptr_t last;
     if (count == 0)
         return true;
     if (first < LOWEST || __builtin_add_overflow(first, count - 1, &last))
         return false;
-    if (is_certain(first, last))
+    if (first >= frame && widen_window(frame / PAGE, last / PAGE))
+        return true;
+    if (is_readable_data(first, last))
         return true;
     for (uintptr_t word = first - first % WORD;; word = (word / PAGE + 1) * PAGE) {
         if (!can_read_word(word))
@@ -202,43 +156,6 @@ bool memory_is_readable(const void *at, size_t count)
         if (word / PAGE == last / PAGE)
             return true;
     }
-}
-
-/* False: it can't be done, whatever the memory. */
-static bool kernel_copies(void *to, const void *at, size_t count, bool *copied)
-{
-    const int keep = errno;
-    struct iovec ours = {to, count}, theirs = {(void *)at, count};
-    if (atomic_load_explicit(&copies_not, memory_order_relaxed))
-        return false;
-    lineage_epoch();
-    long got = real.syscall(SYS_process_vm_readv, (long)lineage_pid(), (long)&ours, 1, (long)&theirs, 1, 0);
-    bool can = got >= 0 || errno == EFAULT;
-    *copied = got == (long)count;
-    /* A vfork's child, which has its parent's memory, may not be allowed to. */
-    if (!can && lineage_pid() == (uint32_t)getpid())
-        atomic_store_explicit(&copies_not, true, memory_order_relaxed);
-    errno = keep;
-    return can;
-}
-
-bool memory_copy(void *to, const void *at, size_t count)
-{
-    const uintptr_t first = (uintptr_t)at;
-    uintptr_t last;
-    bool copied = false;
-    if (count == 0)
-        return true;
-    if (first < LOWEST || __builtin_add_overflow(first, count - 1, &last))
-        return false;
-    if (!is_certain(first, last)) {
-        if (kernel_copies(to, at, count, &copied))
-            return copied;
-        if (!memory_is_readable(at, count))
-            return false;
-    }
-    memcpy(to, at, count);
-    return true;
 }
 
 bool memory_vector_is_readable(const struct iovec *vector, size_t count)

@@ -3,8 +3,8 @@
  *
  * A wrapper must not read what the program passed before the kernel has: a bad pointer is to end in EFAULT, not in a
  * crash of ours. Where it has to look first (the address of a connect, a message that connects, what a rehearsal takes
- * from its program) it asks here. An address on the thread's own stack, or in the executable's own data or heap, costs
- * no system call once its page was looked at; any other costs one. Async-signal-safe. errno is not kept.
+ * from its program) it asks here. An address on the caller's stack, or in the executable's own data or heap, costs no
+ * system call once its page was looked at; any other costs one. Async-signal-safe. errno is not kept.
  */
 #ifndef SOCKFUSE_PRELOAD_MEMORY_H
 #define SOCKFUSE_PRELOAD_MEMORY_H
@@ -16,16 +16,11 @@
 
 /* Start-up only: finds the program's data. */
 void memory_start(void);
-/* The program is about to take memory away, or the right to read it, or to map something else there. */
-void memory_goes(const void *at, size_t length);
+/* Before and after the program takes away the right to read some memory (mprotect): nothing is known of it any more. */
+void memory_protected(void);
 
 /* Whether all of it can be read; where the kernel does not let us ask (seccomp), the program is trusted. */
 bool memory_is_readable(const void *at, size_t count);
-/*
- * Copies it; false: it can't be read. Holds also while another thread takes the memory away, unless the kernel does not
- * let us copy.
- */
-bool memory_copy(void *to, const void *at, size_t count);
 
 /* Whether a vector and all that it leads to can be read: for rehearsals, which take what the kernel never sees. */
 bool memory_vector_is_readable(const struct iovec *vector, size_t count);

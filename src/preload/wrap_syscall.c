@@ -24,7 +24,6 @@ enum kind {
     KIND_OPTION,
     KIND_DUPLICATE,
     KIND_END,
-    KIND_MEMORY,
     KIND_CHILD
 };
 
@@ -70,19 +69,6 @@ static inline enum kind kind_of(long number)
     case SYS_shutdown:
     case SYS_exit_group:
         return KIND_END;
-#ifdef SYS_mmap
-    case SYS_mmap:
-#endif
-#ifdef SYS_mmap2
-    case SYS_mmap2:
-#endif
-#ifdef SYS_pkey_mprotect
-    case SYS_pkey_mprotect:
-#endif
-    case SYS_mprotect:
-    case SYS_munmap:
-    case SYS_mremap:
-        return KIND_MEMORY;
 #ifdef SYS_fork
     case SYS_fork:
     case SYS_vfork:
@@ -288,22 +274,12 @@ static long end(const struct call *call)
     return make(call);
 }
 
-/* As in wrap_memory.c, but for the flags, which few that are made by number have. */
-static long change_memory(const struct call *call)
-{
-    memory_goes((const void *)call->a, (size_t)call->b);
-    if (call->number == SYS_mremap)
-        memory_goes((const void *)call->e, (size_t)call->c);
-    return make(call);
-}
-
 static COLD long guarded_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     static long (*const by_kind[])(const struct call *call) = {
         [KIND_OTHER] = make,          [KIND_ATTEMPT] = attempt, [KIND_SEND] = send_kind,
         [KIND_SPLICE] = splice_both,  [KIND_RECEIVE] = receive, [KIND_OPTION] = read_option,
-        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,      [KIND_MEMORY] = change_memory,
-        [KIND_CHILD] = make,
+        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,      [KIND_CHILD] = make,
     };
     const struct call call = {number, a, b, c, d, e, f};
     return by_kind[kind_of(number)](&call);

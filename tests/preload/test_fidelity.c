@@ -168,12 +168,7 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_posix_spawn_file_actions_adddup2 OWN
 #define TABLE_system OWN
 #define TABLE_popen OWN
-#define TABLE_mprotect OWN    /* memory; test_bad_pointers.c */
-#define TABLE_pkey_mprotect OWN
-#define TABLE_munmap OWN
-#define TABLE_mmap OWN
-#define TABLE_mmap64 OWN
-#define TABLE_mremap OWN
+#define TABLE_mprotect OWN    /* no descriptor; test_bad_pointers.c */
 #define TABLE_getaddrinfo OWN
 #define TABLE_gethostbyname OWN
 #define TABLE_gethostbyname2 OWN
