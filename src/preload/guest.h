@@ -31,8 +31,8 @@
  *   siblings.c     table, recent_table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
  *   rehearsal.c    own_numbers: attempts, where no run counts them
- *   memory.c       stack_window: what of a thread's stack can be read; data_begin, data_end, data_has_heap,
- *                  data_pages: the same of the program's data
+ *   memory.c       stack_window, first_stack_top, first_thread: what of a thread's stack can be read; data_begin,
+ *                  data_end, data_has_heap, data_pages: the same of the program's data
  *   tls.c          tls_thread: what a thread's TLS library does; table: sessions and their connections
  *   wrap_tls.c     callers, for each function: which one a caller means
  *   segment/       clock.c: clocks; log.c: standard_error: what it was at the start; life.c: own_space, own_proc:

@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -28,11 +29,14 @@
 
 /*
  * What is known to be readable above this thread's frames: number of its first page << WINDOW_BITS | pages. It is the
- * stack that we are running on, so it stays readable for as long as it is of use: the callers' frames lie in it. One
- * word, for a handler on another stack may come in between.
+ * thread's own stack, so it stays readable for as long as it is of use: the callers' frames lie in it. What lies above
+ * any other stack (a signal's, a coroutine's) may be anything, and go. One word, for a handler may come in between.
  */
 #define WINDOW_BITS 8u
 static __thread _Atomic uint64_t stack_window;
+/* Below the top of the first thread's stack the kernel leaves so much free for it, whatever its limit. */
+#define FIRST_STACK_REACH ((uintptr_t)128 << 20)
+static uintptr_t first_stack_top, first_thread;
 
 /*
  * The program's own data and the heap behind it: what is found readable there stays so until the program itself takes
@@ -93,6 +97,15 @@ static bool widen_window(uint64_t frame, uint64_t last)
     return true;
 }
 
+/* Where the thread's own stack ends, if the frame is on it. Another thread's control block lies at its top. */
+static uintptr_t own_stack_end(uintptr_t frame)
+{
+    uintptr_t self = (uintptr_t)pthread_self();
+    if (frame < first_stack_top && first_stack_top - frame < FIRST_STACK_REACH)
+        return first_stack_top;
+    return self != first_thread && frame < self ? self : 0;
+}
+
 /* --- the program's data --- */
 
 void memory_start(void)
@@ -101,6 +114,8 @@ void memory_start(void)
     const size_t count = (size_t)getauxval(AT_PHNUM);
     const uintptr_t heap_end = (uintptr_t)sbrk(0);
     uintptr_t bias = 0;
+    first_stack_top = (uintptr_t)getauxval(AT_EXECFN); /* the last that the kernel puts there */
+    first_thread = (uintptr_t)pthread_self();
     if (!segments || getauxval(AT_PHENT) != sizeof *segments)
         return;
     for (size_t i = 0; i < count; i++)
@@ -146,7 +161,7 @@ bool memory_is_readable(const void *at, size_t count)
         return true;
     if (first < LOWEST || __builtin_add_overflow(first, count - 1, &last))
         return false;
-    if (first >= frame && widen_window(frame / PAGE, last / PAGE))
+    if (first >= frame && last < own_stack_end(frame) && widen_window(frame / PAGE, last / PAGE))
         return true;
     if (is_readable_data(first, last))
         return true;
