@@ -23,11 +23,11 @@
 
 /*
  * With sanitizers an attempt takes tens of thousands of instructions: then some of them will do, so many that all their
- * steps together, each a stop of the child, take a minute and not ten.
+ * steps together, each a stop of the child, take a minute or two and not ten.
  */
 #define STEPS_MAX 400000u
 #define POINTS_MAX 120u
-#define STEPS_TOGETHER 1500000u
+#define STEPS_TOGETHER 500000u
 
 /* --- a child that is stepped, jumps away and tells what is left --- */
 
