@@ -43,6 +43,9 @@ Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
 LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
 LINK = $(LINKER) $(if $(LTO),-fno-lto)
 
+# What a wrapper calls may run on a signal stack of 8 KiB. The link sees what has come in line across files.
+FRAME_LIMIT := -Wframe-larger-than=1024
+
 # Static, so that libc is the only library that enters somebody else's process with us.
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
 
@@ -55,8 +58,14 @@ COMMAND := $(BUILD)/sockfuse
 
 all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
 
+$(CORE) $(PRELOAD): EXTRA = $(FRAME_LIMIT)
+# Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
+# dlopen. They stay out of the link's inlining, which knows of no exceptions.
+AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults pattern policy target)
+$(AT_START): EXTRA = -Wno-frame-larger-than $(if $(LTO),-fno-lto)
+
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
-	$(call Q,LINK) $(LINKER) $(LTO) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
+	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 

@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "breaker/frame.h"
 #include "preload/connection.h"
 #include "preload/descriptors.h"
 #include "preload/guest.h"
@@ -31,10 +32,10 @@
 struct guest guest;
 
 /* One line, one write, and only once: the host's stderr is not ours. */
-static void complain(const char *what, const char *more)
+OWN_FRAME static void complain(const char *what, const char *more)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    char line[1024];
+    char line[896];
     struct text text;
     if (atomic_flag_test_and_set(&said))
         return;
@@ -96,6 +97,28 @@ static void preset_names(struct policy *policy)
     free(copy);
 }
 
+static void complain_of_policy(const char *file, const struct policy_problem *problem)
+{
+    const size_t size = PATH_MAX + 512;
+    char *place = malloc(size);
+    struct text text;
+    if (!place) {
+        complain(file, " can't be read; this program runs unguarded");
+        return;
+    }
+    text_start(&text, place, size);
+    text_add(&text, file);
+    text_add(&text, ":");
+    if (problem && problem->line) {
+        text_add_unsigned(&text, problem->line);
+        text_add(&text, ":");
+    }
+    text_add(&text, " ");
+    text_add(&text, problem ? problem->text : "can't be read");
+    complain(place, "; this program runs unguarded");
+    free(place);
+}
+
 static struct policy *load(const char *file, const char *const *patterns, const char *const *options)
 {
     struct policy_problems problems = {0};
@@ -110,18 +133,7 @@ static struct policy *load(const char *file, const char *const *patterns, const 
         for (size_t i = 0; i < problems.count && !first; i++)
             if (problems.at[i].is_error)
                 first = &problems.at[i];
-        char place[PATH_MAX + 512];
-        struct text text;
-        text_start(&text, place, sizeof place);
-        text_add(&text, file ? file : "SOCKFUSE_TARGETS");
-        text_add(&text, ":");
-        if (first && first->line) {
-            text_add_unsigned(&text, first->line);
-            text_add(&text, ":");
-        }
-        text_add(&text, " ");
-        text_add(&text, first ? first->text : "can't be read");
-        complain(place, "; this program runs unguarded");
+        complain_of_policy(file ? file : "SOCKFUSE_TARGETS", first);
     }
     policy_problems_free(&problems);
     return policy;
@@ -132,9 +144,11 @@ static struct policy *find_policy(int argc, char *const *argv)
 {
     static const char *patterns[OPTIONS_MAX + 1], *options[OPTIONS_MAX + 1];
     const char *const *with_patterns = NULL, *const *with_options = NULL;
-    struct discovery found;
     const char *words;
     char *copies[2] = {NULL, NULL};
+    struct discovery *found = calloc(1, sizeof *found);
+    if (!found)
+        return NULL;
     if ((words = environment("SOCKFUSE_TARGETS")) && (copies[0] = strdup(words)))
         with_patterns = split(copies[0], " \t\n", patterns);
     if ((words = environment("SOCKFUSE_OPTIONS")) && (copies[1] = strdup(words)))
@@ -142,12 +156,13 @@ static struct policy *find_policy(int argc, char *const *argv)
     struct policy *policy = NULL;
     /* Targets named on the spot stand alone unless a file is named beside them. */
     bool has_file =
-        (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, &found);
+        (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, found);
     guest.keeps_policy = with_options || !has_file;
     if (has_file || with_patterns)
-        policy = load(has_file ? found.path : NULL, with_patterns, with_options);
+        policy = load(has_file ? found->path : NULL, with_patterns, with_options);
     free(copies[0]);
     free(copies[1]);
+    free(found);
     return policy;
 }
 
@@ -186,20 +201,16 @@ static void set_log(const char *log)
         place[0] = '\0'; /* too long to be opened */
 }
 
-static bool attach(const struct policy *policy)
+static bool attach(const struct policy *policy, struct segment_error *error)
 {
-    struct segment_error error = {""};
-    const char *log = environment("SOCKFUSE_LOG");
-    if (log)
-        set_log(log);
-    if (policy->has_host_scope && !station_start(SCOPE_HOST, environment, &error)) {
-        complain(error.text, "; this program runs unguarded");
+    if (policy->has_host_scope && !station_start(SCOPE_HOST, environment, error)) {
+        complain(error->text, "; this program runs unguarded");
         return false;
     }
-    if (error.text[0])
-        complain(error.text, ""); /* a bad file was replaced */
+    if (error->text[0])
+        complain(error->text, ""); /* a bad file was replaced */
     if (policy->has_process_scope)
-        station_start(SCOPE_PROCESS, environment, &error);
+        station_start(SCOPE_PROCESS, environment, error);
     return true;
 }
 
@@ -225,7 +236,13 @@ static bool become_ready(struct policy *policy)
     guest.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
-    return attach(policy);
+    const char *log = environment("SOCKFUSE_LOG");
+    if (log)
+        set_log(log);
+    struct segment_error *error = calloc(1, sizeof *error);
+    bool attached = error && attach(policy, error);
+    free(error);
+    return attached;
 }
 
 /* A process that no policy is for looks for one, and that is all it costs:

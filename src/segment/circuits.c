@@ -406,17 +406,15 @@ uint32_t circuits_next(const struct segment *segment, uint32_t *cursor, struct c
 /* The later one of two slots that are written in turn. */
 static bool read_later(const struct event_slot slots[2], struct event *event)
 {
-    struct event found[2];
+    struct event second;
     uint64_t number[2];
-    bool stands[2];
+    const bool stands = event_slot_read(&slots[0], event, &number[0]);
 
-    for (unsigned int i = 0; i < 2; i++)
-        stands[i] = event_slot_read(&slots[i], &found[i], &number[i]);
-    if (!stands[0] && !stands[1])
-        return false;
+    if (!event_slot_read(&slots[1], &second, &number[1]))
+        return stands;
     /* The numbers are 31 bits that wrap: whichever is less than half the way ahead is the later one. */
-    bool second = stands[1] && (!stands[0] || (int32_t)((uint32_t)(number[1] - number[0]) << 1) > 0);
-    *event = found[second];
+    if (!stands || (int32_t)((uint32_t)(number[1] - number[0]) << 1) > 0)
+        *event = second;
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -222,7 +223,7 @@ bool folder_lock(int folder, bool patient)
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* opendir(3) would call malloc. */
-bool folder_each_name(int folder, bool (*visit)(const char *name, void *context), void *context)
+OWN_FRAME bool folder_each_name(int folder, bool (*visit)(const char *name, void *context), void *context)
 {
     _Alignas(struct dirent64) char buffer[NAMES_AT_ONCE];
     if (lseek(folder, 0, SEEK_SET) != 0)
@@ -263,22 +264,23 @@ bool segment_list(const char *folder, bool (*visit)(const char *path, void *cont
         return errno == ENOENT;
     /* One pass for each: there are few, and a sorted list would need memory. */
     struct search search = {.after = ""};
-    bool readable = true;
+    char *path = malloc(PATH_MAX);
+    bool readable = path != NULL;
     for (unsigned int count = 0; readable && count < SEGMENTS_LISTED_MAX; count++) {
-        char path[PATH_MAX];
         struct text text;
         search.least[0] = '\0';
         readable = folder_each_name(fd, find_next, &search);
         if (search.least[0] == '\0')
             break;
         memcpy(search.after, search.least, sizeof search.after);
-        text_start(&text, path, sizeof path);
+        text_start(&text, path, PATH_MAX);
         text_add(&text, strcmp(folder, "/") == 0 ? "" : folder);
         text_add(&text, "/");
         text_add(&text, search.least);
         if (!text.cut && !visit(path, context))
             break;
     }
+    free(path);
     bare_close(fd);
     return readable;
 }

@@ -142,7 +142,7 @@ static bool append(const char *file, const char *line, size_t length)
     return append_to_file(file, line, length);
 }
 
-bool log_append(const char *file, const char *line, size_t length)
+OWN_FRAME bool log_append(const char *file, const char *line, size_t length)
 {
     struct undisturbed before;
 
