@@ -65,7 +65,8 @@ AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults p
 $(AT_START): EXTRA = -Wno-frame-larger-than $(if $(LTO),-fno-lto)
 
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
-	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
+	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) \
+	    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 
@@ -94,7 +95,7 @@ $(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"'
 $(CLI): $(BUILD)/libdir
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
-$(BUILD)/flags: remembered = $(CC) $(FLAGS)
+$(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT)
 $(BUILD)/libdir: remembered = $(LIBDIR)
 $(BUILD)/flags $(BUILD)/libdir: always
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 /*
- * bare.c - libc's functions for the command and the tests. The library has definitions of its own, which these make room
- * for.
+ * bare.c - libc's functions for the command and the tests. The library has definitions of its own, which these make
+ * room for.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64

@@ -275,8 +275,8 @@ OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const st
 }
 
 /* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
-OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
-                                  int sends, struct attempt_ticket *ticket)
+OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address,
+                                            socklen_t length, int sends, struct attempt_ticket *ticket)
 {
     struct destination destination;
     struct moment now;

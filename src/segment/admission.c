@@ -241,7 +241,8 @@ OWN_FRAME static enum admission ask_both(struct guard *guard, const struct attem
  * What each attempt does for all: a little, whoever left it to do. Then what is overdue is charged, so that the circuit
  * decides by it.
  */
-OWN_FRAME static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit, uint64_t now_ns)
+OWN_FRAME static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit,
+                           uint64_t now_ns)
 {
     const bool refusing = circuit == NULL || circuit_is_blocked(circuit, now_ns);
     const uint64_t real_ns = clock_coarse_ns();

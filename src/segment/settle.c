@@ -102,8 +102,8 @@ OWN_FRAME const struct target *target_of_circuit(const struct guard *guard, uint
     return guard->target_named(texts.target, guard->context);
 }
 
-OWN_FRAME void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call, uint64_t at_ns,
-                              uint64_t now_ns)
+OWN_FRAME void settle_unknown(const struct guard *guard, unsigned int shard, const struct call_view *call,
+                              uint64_t at_ns, uint64_t now_ns)
 {
     /* Of a target that this policy does not have: a neutral outcome is counted, and no setting is asked for. */
     static const struct target nobodys = {.mode = MODE_ENFORCE};
