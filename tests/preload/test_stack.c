@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -132,6 +133,24 @@ static void do_receive(void *context)
     call->error = errno;
 }
 
+static void do_dup_over(void *context)
+{
+    struct call *call = context;
+    call->result = dup2(STDERR_FILENO, call->fd);
+}
+
+static void do_close_range(void *context)
+{
+    struct call *call = context;
+    call->result = close_range((unsigned int)call->fd, (unsigned int)call->fd, 0);
+}
+
+static void do_shutdown(void *context)
+{
+    struct call *call = context;
+    call->result = shutdown(call->fd, SHUT_RDWR);
+}
+
 static void do_exit(void *context)
 {
     (void)context;
@@ -227,6 +246,30 @@ static void an_overdue_call_and_a_limit_take_little(void **state)
     server_stop(&hole);
 }
 
+static void other_ends_that_open_take_little(void **state)
+{
+    static const struct {
+        const char *what;
+        void (*play)(void *context);
+    } ends[] = {
+        {"dup2 over a pending attempt, which opens", do_dup_over},
+        {"close_range of one, which opens", do_close_range},
+        {"shutdown of one, which opens", do_shutdown},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct server hole;
+        server_start(&hole, "127.0.0.4", SERVER_BLACK_HOLE);
+        struct call call = {.server = &hole, .fd = caller_connect(&hole, SOCK_NONBLOCK)};
+        wait_long();
+        expect_shallow(ends[i].what, depth_of(ends[i].play, &call));
+        assert_true(call.result >= 0);
+        assert_int_equal(counted(&hole, COUNT_OPENED), 1);
+        close(call.fd);
+        server_stop(&hole);
+    }
+}
+
 static void a_rehearsal_takes_little(void **state)
 {
     struct server server;
@@ -292,6 +335,39 @@ static void lose_the_folder(struct call *call)
     call->fd = caller_socket(call->server, 0);
 }
 
+/* libc's least stack, of which the thread's own data and the guard page are a part. */
+static void *connect_and_close(void *context)
+{
+    struct call *call = context;
+    do_connect(call);
+    do_close(call);
+    return NULL;
+}
+
+static void connect_in_a_small_thread(void *context)
+{
+    struct call *call = context;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    lose_the_folder(call);
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, least > 16384 ? (size_t)least : 16384) == 0);
+    CHECK(pthread_create(&thread, &attributes, connect_and_close, call) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(call->result == 0);
+}
+
+static void a_thread_with_the_least_stack_attaches_anew(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    struct call call = {.server = &server};
+    assert_true(exited_well(actor_wait(actor_fork(connect_in_a_small_thread, &call))));
+    server_stop(&server);
+}
+
 static void children_ends_and_new_segments_take_little(void **state)
 {
     struct server server, hole;
@@ -315,8 +391,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(a_name_takes_little, none_is_too_deep),
         cmocka_unit_test_teardown(the_opening_of_a_circuit_takes_little, none_is_too_deep),
         cmocka_unit_test_teardown(an_overdue_call_and_a_limit_take_little, none_is_too_deep),
+        cmocka_unit_test_teardown(other_ends_that_open_take_little, none_is_too_deep),
         cmocka_unit_test_teardown(a_rehearsal_takes_little, none_is_too_deep),
         cmocka_unit_test_teardown(a_unix_socket_takes_little, none_is_too_deep),
+        cmocka_unit_test(a_thread_with_the_least_stack_attaches_anew),
         cmocka_unit_test_teardown(children_ends_and_new_segments_take_little, none_is_too_deep),
     };
     setenv("SOCKFUSE_LOG", "/dev/null", 1);
