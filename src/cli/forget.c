@@ -199,7 +199,8 @@ static int forget(struct order *order, char **destinations)
     for (; destinations[0] != NULL; destinations++)
         forget_all_of(order, &selection, destinations[0]);
     if (order->done + order->failed == 0 && order->ended)
-        printf("Nothing is over: running programs use all there is.\n");
+        printf("Nothing is over: %s.\n",
+               selection.count > 0 ? "running programs use all there is" : "there are no circuits");
     else if (order->done + order->failed == 0) {
         warnx("%s: it has no circuits", order->policy_file);
         order->failed++;

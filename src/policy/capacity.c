@@ -47,13 +47,15 @@ static bool read_word(const char **text, char word[WORD_MAX])
     return length > 0;
 }
 
-/* A whole number of at most nine digits; UINT32_MAX: it is none. */
+/* A whole number, of more than nine digits the largest that is one here; UINT32_MAX: it is none. */
 static uint32_t read_number(const char *word)
 {
     uint32_t number = 0;
     const size_t length = strlen(word);
-    if (length == 0 || length > 9 || strspn(word, "0123456789") != length)
+    if (length == 0 || strspn(word, "0123456789") != length)
         return UINT32_MAX;
+    if (length > 9)
+        return UINT32_MAX - 1;
     for (; *word != '\0'; word++)
         number = number * 10 + (uint32_t)(*word - '0');
     return number;

@@ -154,6 +154,7 @@ class Forgetting(unittest.TestCase):
         program.stdin.close()
         program.wait(20)
         self.assertIn("forgotten", self.does("forget", "--ended"))
+        self.assertIn("there are no circuits", self.does("forget", "--ended"))
         self.assertEqual(os.listdir(self.sandbox.state), [])
 
     def test_a_destination_begins_anew_also_under_running_programs(self):

@@ -66,7 +66,7 @@ static void bad_values_say_what_is_expected(void **state)
         {"capacity = 16385 circuits", "from 1 to 16384 circuits"},
         {"capacity = 262145 connections", "from 1 to 262144 connections"},
         {"capacity = 4001 processes", "from 1 to 4000 processes"},
-        {"capacity = 99999999999 processes", "is no number"},
+        {"capacity = 99999999999 processes", "expected from 1 to 4000 processes"},
         {"capacity = -1 processes", "`-1` is no number"},
         {"capacity = ,", "expected numbers of circuits"},
         {"journal = 2048", "Write `2048 events`"},
