@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fixtures.build import LIBRARY, SOCKFUSE  # noqa: E402
+from fixtures.build import BUILD, LIBRARY, SOCKFUSE  # noqa: E402,F401
 
 BARE, GUARDED, ENFORCED = "bare", "guarded", "enforced"
 AGAIN = 3
@@ -56,9 +56,13 @@ class Run:
                 "SOCKFUSE_STATE": os.path.join(self.folder, "state")}
 
     def execute(self, argv, folder=None, environment=None):
-        """Runs the words to their end, or kills them when the time is over; returns the exit status."""
+        """Runs the words to their end, or kills them when the time is over; returns the exit status.
+
+        They have a parent of their own in the name space: what is its first process ignores signals, and curl's servers
+        take such a parent for one that died.
+        """
         words = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "sh",
-                 "-c", 'ip link set lo up; exec env "$@"', "enter",
+                 "-c", 'ip link set lo up; env "$@"; exit $?', "enter",
                  *(f"{name}={value}" for name, value in {**self.guarded(), **(environment or {})}.items()),
                  *map(str, argv)]
         with open(self.output, "ab") as output, subprocess.Popen(

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from fixtures.build import BUILD
+from compare import BUILD
 
 PLACE = BUILD / "suites"
 TAP = re.compile(rb"^(not )?ok \d+ - (\S+)(.*)$", re.MULTILINE)
