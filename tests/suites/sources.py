@@ -38,7 +38,7 @@ class Source:
     def __init__(self, name, package, targets, program, limit=600):
         self.name, self.package, self.targets, self.limit = name, package, targets, limit
         self.folder = PLACE / package
-        self.program = self.folder / "build" / program
+        self.program = self.folder / program
 
     def missing(self):
         if self.program.exists():
@@ -96,14 +96,79 @@ class Libevent(Source):
             output = file.read()
         # Behind a name stands what the test says, on lines of its own too, and then how it ended.
         pieces = re.split(rb"(?m)^([a-z]\S*/\S+): ", output)
-        return {name.decode(): "failed" if b"FAILED]" in text else "skipped" if b"SKIPPED" in text else
+        return {name.decode(): "failed" if b"FAILED]" in text else
+                "skipped" if re.search(rb"SKIPPED|DISABLED", text) else
                 "ok" if re.search(rb"\bOK\s", text) else "failed" for name, text in zip(pieces[1::2], pieces[2::2])}
 
     CHOSEN = ["main/..", "bufferevent/..", "http/..", "listener/..", "rpc/..", "dns/..", "ssl/..", "et/..",
               "finalize/..", "signal/..", "thread/.."]
 
 
+class Curl(Source):
+    """Its tests of the command: each starts what it needs of their servers, and compares what both sides said."""
+
+    options = ("-DCURL_ENABLE_SSL=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DCURL_DISABLE_LDAP=ON", "-DENABLE_MANUAL=OFF",
+               "-DCURL_USE_LIBSSH2=OFF", "-DUSE_LIBIDN2=OFF", "-DBUILD_TESTING=ON")
+    # HTTP; FTP, with its second connections; SOCKS 4 and 5; IMAP and POP3; SMTP.
+    CHOSEN = [*range(1, 71), *range(100, 151), *range(700, 707), 717, 718, *range(800, 807), *range(850, 857),
+              *range(900, 921)]
+
+    def run(self, run, names=None):
+        numbers = [name.split()[0] for name in names] if names else self.CHOSEN
+        run.execute(["perl", self.folder / "tests" / "runtests.pl", "-a", "-n", *numbers],
+                    self.folder / "build" / "tests")
+        with open(run.output, encoding="utf-8", errors="replace") as file:
+            pieces = re.split(r"^test (\d+)", file.read(), flags=re.MULTILINE)[1:]
+        return dict(self.result(number, text) for number, text in zip(pieces[::2], pieces[1::2]))
+
+    @staticmethod
+    def result(number, text):
+        """A test's name, and how it ended. One whose server did not start was not merely left out."""
+        title = re.match(r"\.\.\.\[(.*)\]", text)
+        skipped = re.match(r" SKIPPED: (?!failed starting)", text)
+        passed = re.search(r"^\S+ OK \(", text, re.MULTILINE)
+        return (f"{int(number)} {title[1] if title else ''}".rstrip(),
+                "ok" if passed else "skipped" if skipped else "failed")
+
+
+class Redis(Source):
+    """Its tests, in Tcl, start servers, replicas and clients. They are named by their unit and what they say."""
+
+    UNITS = ["unit/auth", "unit/protocol", "unit/networking", "unit/introspection", "unit/limits", "unit/pubsub",
+             "unit/tracking", "unit/wait", "unit/pause", "integration/replication-2", "integration/replication-3",
+             "integration/replication-4", "integration/replication-buffer", "integration/redis-benchmark",
+             "integration/redis-cli"]
+
+    def build(self):
+        subprocess.run(["make", "-j2", "-C", self.folder / "src", "MALLOC=libc", "USE_SYSTEMD=no", *self.targets],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def run(self, run, names=None):
+        units = sorted({name.split(":")[0] for name in names}) if names else self.UNITS
+        # One after another, so that the line "Testing" tells whose results follow; and to the end of each.
+        run.execute([self.folder / "runtest", "--clients", "1", "--durable", "--no-latency",
+                     *(word for unit in units for word in ("--single", unit))], self.folder)
+        with open(run.output, encoding="utf-8", errors="replace") as file:
+            said = re.sub(r"\x1b\[[0-9;]*m", "", file.read())
+        results, unit = {}, ""
+        for match in self.LINE.finditer(said):
+            if match["unit"]:
+                unit = match["unit"]
+                continue
+            name = f"{unit}: {match['name']}"
+            if results.get(name) != "failed":
+                results[name] = {"ok": "ok", "err": "failed"}.get(match["result"], "skipped")
+        return results
+
+    # What passed says how long it took, what failed says where it stands.
+    LINE = re.compile(r"^(?:Testing (?P<unit>\S+/\S+)|\[(?P<result>ok|err|skip|ignore)\]: "
+                      r"(?P<name>.*?)(?: \(\d+ ms\)| in tests/\S+\.tcl)?)$", re.MULTILINE)
+
+
 ALL = [
-    Libuv("libuv", "libuv1", ["uv_run_tests_a"], "uv_run_tests_a"),
-    Libevent("libevent", "libevent", ["regress"], "bin/regress"),
+    Libuv("libuv", "libuv1", ["uv_run_tests_a"], "build/uv_run_tests_a"),
+    Libevent("libevent", "libevent", ["regress"], "build/bin/regress"),
+    Curl("curl", "curl", ["curl", "disabled", "fake_ntlm", "getpart", "mqttd", "resolve", "rtspd", "sockfilt", "socksd",
+                          "sws", "tftpd"], "build/tests/server/tftpd"),
+    Redis("redis", "redis", ["redis-server", "redis-cli", "redis-benchmark"], "src/redis-benchmark", 1200),
 ]
