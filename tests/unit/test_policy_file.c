@@ -331,7 +331,8 @@ static uint64_t time_to_read(const char *text)
     return took;
 }
 
-/* Measured side by side, for machines and sanitizers differ: ten times the text takes about ten times as long. */
+/* Measured side by side, for machines and sanitizers differ: twenty times the text takes about twenty times as long,
+ * or some times that where the smaller one fits a cache, or a sanitizer keeps what was freed. */
 static void expect_linear_time(const char *few, const char *many)
 {
     uint64_t least_few = UINT64_MAX, least_many = UINT64_MAX;
@@ -340,7 +341,7 @@ static void expect_linear_time(const char *few, const char *many)
         least_few = took_few < least_few ? took_few : least_few;
         least_many = took_many < least_many ? took_many : least_many;
     }
-    assert_true(least_many < 40 * least_few); /* a quadratic search takes a hundred times as long */
+    assert_true(least_many < 150 * least_few); /* a quadratic search takes four hundred times as long */
 }
 
 static void many_patterns_of_a_section_are_read_in_linear_time(void **state)
@@ -357,7 +358,7 @@ static void many_patterns_of_a_section_are_read_in_linear_time(void **state)
     assert_non_null(few);
     assert_non_null(many);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        many_patterns(few, 2000, formats[i]);
+        many_patterns(few, 1000, formats[i]);
         many_patterns(many, 20000, formats[i]);
         expect_linear_time(few, many);
     }
@@ -371,7 +372,7 @@ static void ten_thousand_lines_are_read_in_linear_time(void **state)
     char *text = malloc(2000000), *few = malloc(200000);
     assert_non_null(text);
     assert_non_null(few);
-    many_sections(few, 500);
+    many_sections(few, 250);
     char *at = many_sections(text, 5000);
     expect_linear_time(few, text);
     free(few);
