@@ -377,8 +377,8 @@ static int scene_threads(int argc, char **argv)
     }
     while (segments() == 0)
         wait_ms(10);
-    for (int i = 0; i < 200 && mapped_segments() > 2; i++)
-        wait_ms(100); /* the memory of the last one goes back when nobody follows it */
+    for (int i = 0; i < 900 && mapped_segments() > 2; i++)
+        wait_ms(100); /* the memory of the last one goes back when nobody follows it: asked more and more seldom */
     CHECK(mapped_segments() <= 2); /* its tables, and the page that keeps its lock */
     atomic_store(&stops, true);
     for (int i = 0; i < THREADS; i++)
