@@ -261,9 +261,7 @@ static void prove(struct segment *segment, uint32_t holder)
     void *page = slot != NULL ? proof_take(segment, holder) : NULL;
     if (page == NULL)
         return;
-    /* One that is there is a former process's, whose child this is: it has no such page. */
-    segment->proof = page;
-    segment->proven = holder;
+    proof_keep(segment, page, holder);
     /* Release: who sees it finds the lock. Should the place be lost by now, its next owner has another epoch. */
     atomic_store_explicit(&slot->proof, PROOF_TAKEN | (holder & EPOCH_MASK), memory_order_release);
 }
@@ -324,10 +322,7 @@ void process_leave(struct segment *segment, uint32_t holder)
     if (give_place(segment, holder) && leaves_records(segment, holder))
         count_death(segment);
     /* The page would keep the file, and its memory, also when that is deleted. */
-    if (segment->proof != NULL && segment->proven == holder) {
-        proof_end(segment->proof);
-        segment->proof = NULL;
-    }
+    proof_drop(segment, holder);
 }
 
 void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy)

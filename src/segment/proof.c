@@ -6,6 +6,7 @@
 #include "segment/proof.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -74,6 +75,28 @@ void *proof_take(const struct segment *segment, uint32_t holder)
 void proof_end(void *page)
 {
     munmap(page, PAGE_BYTES);
+}
+
+/* The page's number, and as much of the identity as tells those apart that one process may have at a time. */
+#define PART_BITS 19u
+static uint64_t word_of(const void *page, uint32_t holder)
+{
+    return (uint64_t)((uintptr_t)page / PAGE_BYTES) << PART_BITS |
+           ((holder ^ holder >> PART_BITS) & ((UINT32_C(1) << PART_BITS) - 1));
+}
+
+void proof_keep(struct segment *segment, void *page, uint32_t holder)
+{
+    atomic_store_explicit(&segment->proof, word_of(page, holder), memory_order_release);
+}
+
+void proof_drop(struct segment *segment, uint32_t holder)
+{
+    uint64_t word = atomic_load_explicit(&segment->proof, memory_order_acquire);
+    void *page = (void *)((uintptr_t)(word >> PART_BITS) * PAGE_BYTES); 
+    if (page != NULL && word == word_of(page, holder) &&
+        atomic_compare_exchange_strong_explicit(&segment->proof, &word, 0, memory_order_acq_rel, memory_order_relaxed))
+        proof_end(page);
 }
 
 enum lock_answer proof_ask(const struct segment *segment, uint32_t holder)

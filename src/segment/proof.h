@@ -23,6 +23,15 @@ void *proof_take(const struct segment *segment, uint32_t holder);
 /* Gives it up: the page that proof_take gave to this very process. */
 void proof_end(void *page);
 
+/*
+ * Notes the page as that of the identity; gives up the page of that identity, if it is the one noted. Threads of a
+ * fork's child may join side by side, each with a page and an identity, of which one stays: both are in one word. One
+ * that was noted before is a former process's, whose child this is and which has no such page, or that of another
+ * thread, whose identity is given up: its page stays until the process ends.
+ */
+void proof_keep(struct segment *segment, void *page, uint32_t holder);
+void proof_drop(struct segment *segment, uint32_t holder);
+
 enum lock_answer { LOCK_STANDS, LOCK_GONE, LOCK_UNKNOWN };
 /* Whether an identity that had its lock has it still. LOCK_UNKNOWN: the file can't be had here. Eight system calls. */
 enum lock_answer proof_ask(const struct segment *segment, uint32_t holder);

@@ -10,6 +10,7 @@
 #define SOCKFUSE_SEGMENT_SEGMENT_H
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,8 +43,7 @@ struct segment {
     _Atomic uint32_t *call_owner; /* the identity of the process that has the record (process.h); 0: free */
     struct call *calls;
     char *own_path;             /* an observer's; NULL in a host process */
-    void *proof;                /* the page that keeps this process's lock (proof.h) of `proven`; NULL: none */
-    uint32_t proven;            /* an identity (process.h) */
+    _Atomic uint64_t proof;     /* the page that keeps this process's lock, and of which identity (proof.h); 0: none */
     struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */
 };
 
