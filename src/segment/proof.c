@@ -93,7 +93,7 @@ void proof_keep(struct segment *segment, void *page, uint32_t holder)
 void proof_drop(struct segment *segment, uint32_t holder)
 {
     uint64_t word = atomic_load_explicit(&segment->proof, memory_order_acquire);
-    void *page = (void *)((uintptr_t)(word >> PART_BITS) * PAGE_BYTES); 
+    void *page = (void *)((uintptr_t)(word >> PART_BITS) * PAGE_BYTES);
     if (page != NULL && word == word_of(page, holder) &&
         atomic_compare_exchange_strong_explicit(&segment->proof, &word, 0, memory_order_acq_rel, memory_order_relaxed))
         proof_end(page);
