@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "breaker/circuit.h"
 #include "breaker/hash.h"
 #include "breaker/word.h"
 

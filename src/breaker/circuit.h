@@ -22,78 +22,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/counters.h"
+#include "breaker/model.h"
 #include "breaker/outcome.h"
-#include "breaker/settings.h"
-#include "breaker/window.h"
-
-enum circuit_state { CIRCUIT_CLOSED = 0, CIRCUIT_OPEN = 1, CIRCUIT_HALF_OPEN = 2 };
-
-/* Addresses of one destination that are remembered; a bit each in an address mask. */
-#define CIRCUIT_ADDRESSES 8u
-#define ADDRESS_NONE (-1)
-
-/*
- * A probe's lease. `token` is holder:32 | serial:32 and zero when free: one CAS claims the slot and says for whom. The
- * other fields count only while the slot's bit stands in the circuit's word. `attempts` carries the token's serial, so
- * that a straggler of an earlier lease can't write into a later one.
- */
-struct lease {
-    _Atomic uint64_t token;
-    _Atomic uint64_t deadline_ns;
-    _Atomic uint64_t attempts; /* serial:32 | decided:1, unused:7 | failed:8 | tried:8 | expected:8 */
-    _Atomic uint64_t timeout_ns; /* how far ahead the deadline lay when it was set */
-};
-
-/* One address of a destination: `key` is a hash of it, zero when free; the sequences order failures and answers. */
-struct circuit_address {
-    _Atomic uint64_t key;
-    _Atomic uint64_t failed_sequence;
-    _Atomic uint64_t answered_sequence;
-    uint64_t reserved;
-};
-
-struct circuit {
-    _Alignas(64) _Atomic uint64_t word;
-    _Alignas(64) _Atomic uint64_t serial;   /* source of generations, tokens and sequences; decides nothing */
-    _Atomic uint64_t state_since_ns;        /* when the last transition was; for observers */
-    _Atomic uint64_t pause_ns;              /* the present pause with its jitter */
-    _Atomic uint64_t not_before_ns;         /* no opening ends before: see circuit_hold_open */
-    _Atomic uint64_t overrun_generation;    /* of the probes whose deadline opened it last; 0: something else did */
-    _Alignas(64) struct lease leases[CIRCUIT_LEASES];
-    _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
-    struct counters counters;
-    struct window window;
-};
-
-/*
- * Whether the process that `holder` names still lives. May make system calls: it is asked only about the leases of a
- * half-open circuit that other processes hold (and, when all slots are taken, about who left one behind).
- */
-typedef bool holder_alive_fn(uint32_t holder, void *context);
-
-/* Who asks. */
-struct caller {
-    uint32_t holder;        /* the process's identity, never 0 */
-    unsigned int shard;     /* which shard of the counters: the CPU's number, say */
-    int address;            /* index of the address to be tried (circuit_address_index), or ADDRESS_NONE */
-    uint32_t addresses;     /* mask of the addresses that the destination has, as far as the caller knows; may be 0 */
-    holder_alive_fn *alive; /* NULL: everybody lives */
-    void *context;
-    /*
-     * Where a probe's token is written before its lease can stand, so that whoever finds what the caller left, jumping
-     * out of circuit_admit, gives the permit back by it. NULL: nowhere.
-     */
-    _Atomic uint64_t *token;
-    bool counts_itself; /* it counts COUNT_ADMITTED, beside the step that makes the call known */
-};
 
 /* What admitted a call; kept until its outcome is settled. */
 struct ticket {
     uint64_t generation;
     uint64_t token; /* of the lease that a probe holds; 0: no probe */
     int address;
-    bool joined;    /* admitted into a probe that was under way: its journal entry exists */
+    bool joined; /* admitted into a probe that was under way: its journal entry exists */
 };
 
 /* The circuit itself refuses as open or half-open; the rest is its surroundings'. Values are stored: append only. */
@@ -130,14 +67,14 @@ struct transition {
         REASON_PROBE_TIMEOUT,     /* half-open -> open: a lease ran out */
         REASON_PROBE_SUCCEEDED,   /* half-open -> closed */
         REASON_FORCED,
-        REASON_FAILURE_RATE,      /* closed -> open */
-        REASON_SLOW_CALL_RATE,    /* closed -> open */
+        REASON_FAILURE_RATE,   /* closed -> open */
+        REASON_SLOW_CALL_RATE, /* closed -> open */
         TRANSITION_REASONS
     } reason;
-    uint32_t failures;   /* consecutive failures at an opening from closed */
+    uint32_t failures;           /* consecutive failures at an opening from closed */
     struct window_counts window; /* at an opening by a rate: what the window held */
-    uint64_t pause_ns;   /* of an opening: the pause with its jitter */
-    uint64_t refused;    /* calls refused so far, for the record of a half-open or a close */
+    uint64_t pause_ns;           /* of an opening: the pause with its jitter */
+    uint64_t refused;            /* calls refused so far, for the record of a half-open or a close */
 };
 /* One call may make two transitions: a lease that ran out long ago re-opens the circuit, and its pause may be over. */
 #define TRANSITIONS_MAX 2
@@ -180,16 +117,16 @@ void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns);
 
 /* What an observer sees at `now_ns`; reading changes nothing. */
 struct circuit_view {
-    enum circuit_state state;   /* an open circuit whose pause is over stays CIRCUIT_OPEN with probe_due set; a
+    enum circuit_state state; /* an open circuit whose pause is over stays CIRCUIT_OPEN with probe_due set; a
                                    half-open one whose lease ran out is shown as what the next call will find */
     bool probe_due;
-    uint32_t failures;          /* consecutive failures while closed */
-    uint32_t successes;         /* successful probes while half-open */
-    uint32_t probes;            /* in flight */
-    uint32_t step;              /* back-off step */
-    uint64_t retry_in_ns;       /* until the next probe; 0: now or not open */
-    uint64_t since_ns;          /* when the last transition was */
-    uint64_t generation;        /* 0 while open */
+    uint32_t failures;           /* consecutive failures while closed */
+    uint32_t successes;          /* successful probes while half-open */
+    uint32_t probes;             /* in flight */
+    uint32_t step;               /* back-off step */
+    uint64_t retry_in_ns;        /* until the next probe; 0: now or not open */
+    uint64_t since_ns;           /* when the last transition was */
+    uint64_t generation;         /* 0 while open */
     struct window_counts window; /* while closed: what the rates are of; 0 where no rate is on */
 };
 void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,

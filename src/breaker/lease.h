@@ -1,7 +1,7 @@
 /*
  * lease.h - the leases of the probes in flight: who holds one, until when, and which addresses it has tried.
  *
- * Private to src/breaker, for circuit.c and observe.c. `standing` is everywhere the lease bits of a word that was
+ * Private to src/breaker. `standing` is everywhere the lease bits of a word that was
  * loaded with acquire: only those leases count. Nothing here changes the word; whoever acts on what it learned here
  * does so by a CAS of that word, which fails if any lease has come or gone since.
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/circuit.h"
+#include "breaker/model.h"
 
 #define LEASE_NONE (-1)
 

@@ -7,6 +7,7 @@
 #ifndef SOCKFUSE_BREAKER_SETTINGS_H
 #define SOCKFUSE_BREAKER_SETTINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How many probes a half-open circuit can have in flight at the most: the width of the lease bitmap in its word. */
@@ -38,5 +39,12 @@ struct settings {
     uint64_t probe_timeout_ns;     /* a probe's lease lasts this long */
     uint64_t retry_after_max_ns;   /* no floor under a pause lies further ahead; 0: not known */
 };
+
+/* Whether any rate is judged; if not, nobody touches the window. */
+static inline bool window_is_used(const struct settings *settings)
+{
+    return settings->failure_rate_permille != 0 ||
+           (settings->slow_call_ns != 0 && settings->slow_call_rate_permille != 0);
+}
 
 #endif

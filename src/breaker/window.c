@@ -13,7 +13,6 @@
 
 #include <stdatomic.h>
 
-#include "breaker/circuit.h"
 #include "breaker/word.h"
 
 /* A CAS loses only to somebody else's, so this is met only if hostile memory never comes to rest. */

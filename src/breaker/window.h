@@ -27,41 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/counters.h"
-#include "breaker/settings.h"
-
-struct circuit;
-
-/* What an outcome is to the rates. */
-enum window_class { WINDOW_SUCCEEDED, WINDOW_FAILED, WINDOW_SLOW /* and succeeded */, WINDOW_CLASSES };
-
-/* A window's buckets are 1/32 to 1/16 of it, so this many are never too few. */
-#define WINDOW_BUCKETS 32u
-/* 16 outcomes each: enough for WINDOW_CALLS_MAX behind one that has just begun. */
-#define WINDOW_CHUNKS 64u
-
-struct window {
-    /* Of a duration. Read by every call, written once in a generation. generation:27 | shift:5 | offset:32 */
-    _Alignas(64) _Atomic uint64_t epoch;
-    /* Of `N calls`: generation:32 | number of the present chunk:32 */
-    _Alignas(64) _Atomic uint64_t head;
-    _Alignas(64) _Atomic uint64_t chunks[WINDOW_CHUNKS]; /* number:32 | 16 outcomes of 2 bits, the oldest lowest */
-    /* tick:32 | count:32. Whoever counts chooses a shard of his own, and leaves the other classes' words alone. */
-    _Alignas(64) _Atomic uint64_t buckets[COUNTER_SHARDS][WINDOW_CLASSES][WINDOW_BUCKETS];
-};
-
-/* What a window holds. */
-struct window_counts {
-    uint64_t calls; /* completed */
-    uint64_t failed, slow;
-};
-
-/* Whether any rate is judged; if not, nobody touches the window. */
-static inline bool window_is_used(const struct settings *settings)
-{
-    return settings->failure_rate_permille != 0 ||
-           (settings->slow_call_ns != 0 && settings->slow_call_rate_permille != 0);
-}
+#include "breaker/model.h"
 
 /* Adds an outcome of a call of that generation, which the caller has just seen to be the closed circuit's. */
 void window_add(struct circuit *circuit, const struct settings *settings, unsigned int shard, uint64_t generation,

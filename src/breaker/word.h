@@ -10,10 +10,9 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include "breaker/circuit.h"
+#include "breaker/model.h"
 
 /* The fourth pattern of the two state bits. Nobody writes it. */
 #define WORD_BROKEN 3u
@@ -42,15 +41,6 @@
 _Static_assert(CIRCUIT_FAILURES_MAX == WORD_FAILURES_MASK, "failures fill their field");
 _Static_assert(CIRCUIT_SUCCESSES_MAX == WORD_SUCCESSES_MASK, "successes fill their field");
 _Static_assert((1u << CIRCUIT_LEASES) - 1 == WORD_LEASES_MASK, "a bit for each lease");
-
-/* Processes of another word size share it. */
-_Static_assert(sizeof(struct lease) == 32 && sizeof(struct circuit_address) == 32, "pinned");
-_Static_assert(offsetof(struct lease, deadline_ns) == 8 && offsetof(struct lease, attempts) == 16, "pinned");
-_Static_assert(offsetof(struct circuit, word) == 0 && offsetof(struct circuit, serial) == 64, "pinned");
-_Static_assert(offsetof(struct circuit, pause_ns) == 80 && offsetof(struct circuit, not_before_ns) == 88, "pinned");
-_Static_assert(offsetof(struct circuit, leases) == 128 && offsetof(struct circuit, addresses) == 384, "pinned");
-_Static_assert(offsetof(struct circuit, counters) == 640 && sizeof(struct counters) == 4096, "pinned");
-_Static_assert(offsetof(struct circuit, window) == 4736, "pinned");
 
 /* A word taken apart. Fields that its state does not have are 0. */
 struct word {

@@ -24,6 +24,7 @@
 
 #include "support_breaker.h"
 
+#include "breaker/window.h"
 #include "breaker/word.h"
 
 #define PROCESSES 4u

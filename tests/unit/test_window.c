@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "breaker/window.h"
 #include "breaker/word.h"
 
 /* Longer ones follow shorter ones, so that each begins anew. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "breaker/window.h"
 #include "breaker/word.h"
 
 #define SEQUENCES 400u

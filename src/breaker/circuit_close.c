@@ -1,8 +1,8 @@
 /*
- * force.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, and the outcomes of
+ * circuit_close.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, and the outcomes of
  * calls that went against its word.
  *
- * No clock, no system call, nothing held, as in circuit.c; of all that change the word at one moment one wins.
+ * No clock, no system call, nothing held, as everywhere in the circuit; of all that change the word at one moment one wins.
  */
 #include <stdatomic.h>
 
@@ -25,7 +25,7 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
         struct lease_tokens tokens = lease_tokens(circuit, word.leases);
 
         next.generation = serial_draw(circuit, WORD_GENERATION_BITS);
-        /* As in circuit.c: the leases' slots are freed after the word says so. */
+        /* The leases' slots are freed after the word says so. */
         if (!atomic_compare_exchange_strong_explicit(&circuit->word, &raw, word_pack(next), memory_order_acq_rel,
                                                      memory_order_relaxed))
             continue;

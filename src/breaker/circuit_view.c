@@ -1,5 +1,5 @@
 /*
- * observe.c - what a circuit looks like from outside, at a given time.
+ * circuit_view.c - what a circuit looks like from outside, at a given time.
  *
  * The state is computed at reading: the word changes only when a call comes by, but a pause ends and a lease runs out
  * without one. Reads only; for status displays, metrics and the tests, never for a decision about a call.
@@ -10,6 +10,7 @@
 #include "breaker/backoff.h"
 #include "breaker/circuit.h"
 #include "breaker/lease.h"
+#include "breaker/window.h"
 #include "breaker/word.h"
 
 static void view_open(struct circuit_view *view, uint32_t step, uint64_t left_ns)

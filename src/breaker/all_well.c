@@ -1,5 +1,5 @@
 /*
- * quiet.c - a circuit on which nothing is wrong: what is asked of it and told to it for every call, in few steps.
+ * all_well.c - a circuit on which nothing is wrong: what is asked of it and told to it for every call, in few steps.
  *
  * All this is what circuit_admit and circuit_settle come to on a closed circuit without a failure; they decide
  * everything else. No clock, no lock.
@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "breaker/circuit.h"
+#include "breaker/window.h"
 #include "breaker/word.h"
 
 _Static_assert(CIRCUIT_CLOSED == 0 && WORD_FAILURES_SHIFT == WORD_CLOSED_GENERATION_BITS,

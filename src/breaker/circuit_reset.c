@@ -1,5 +1,5 @@
 /*
- * reset.c - a circuit's place goes to another destination.
+ * circuit_reset.c - a circuit's place goes to another destination.
  *
  * Places are few and memory is fixed, so a circuit that is quiet and unused may become another one. Who still holds a
  * ticket of the former finds another generation. No clock, no lock; the caller has seen to it that no call is in
