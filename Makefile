@@ -27,7 +27,7 @@ SANITIZE ?=
 IS_CLANG := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | grep -c __clang__)
 LTO := $(if $(SANITIZE),,$(if $(filter 0,$(IS_CLANG)),-flto=auto -ffat-lto-objects))
 
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # A warning is an error for those who build the tests; a newer compiler that warns of more must build the rest too.
 # Not among the remembered flags, or `make` and then `make test` would build all twice: instead, an object's warnings
 # are kept beside it, and where they are errors it is compiled again.

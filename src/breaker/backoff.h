@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "breaker/model.h"
+#include "breaker/circuit_model.h"
 #include "breaker/settings.h"
 
 /* No pause reaches half of the circle on which a word's deadline is compared. */

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/model.h"
+#include "breaker/circuit_model.h"
 #include "breaker/outcome.h"
 
 /* What admitted a call; kept until its outcome is settled. */

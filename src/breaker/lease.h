@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/model.h"
+#include "breaker/circuit_model.h"
 
 #define LEASE_NONE (-1)
 

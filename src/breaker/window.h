@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/model.h"
+#include "breaker/circuit_model.h"
 
 /* Adds an outcome of a call of that generation, which the caller has just seen to be the closed circuit's. */
 void window_add(struct circuit *circuit, const struct settings *settings, unsigned int shard, uint64_t generation,

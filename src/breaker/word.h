@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker/model.h"
+#include "breaker/circuit_model.h"
 
 /* The fourth pattern of the two state bits. Nobody writes it. */
 #define WORD_BROKEN 3u

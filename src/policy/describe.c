@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policy/keys.h"
+#include "policy/policy.h"
 
 #include "policy/bare.h"
+#include "policy/keys.h"
 
 /* A built-in pause may have given way to the other one, which somebody set: see target_check. */
 static const char *built_in_origin(const struct target *target, enum key_index key)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "policy/complaint.h"
 #include "policy/value.h"
@@ -84,16 +83,4 @@ void fallback_format(const struct fallback *fallback, char *text, size_t size)
         snprintf(text, size, "none");
     else
         endpoint_format(&fallback->at[0], text, size);
-}
-
-void policy_resolve_fallbacks(struct policy *policy, const char *host, const struct endpoint *address)
-{
-    for (size_t i = 0; i < policy->target_count; i++) {
-        struct fallback *fallback = &policy->targets[i].fallback;
-        struct endpoint *place = &fallback->at[address->family == ENDPOINT_IPV6];
-        if (fallback->host[0] == '\0' || strcasecmp(fallback->host, host) != 0 || place->family != ENDPOINT_NONE)
-            continue;
-        *place = *address;
-        place->port = fallback->port;
-    }
 }

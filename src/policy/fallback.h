@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* Reads one, or `none`. False: `why` says what is expected. */
 bool fallback_parse(struct fallback *fallback, const char *text, char *why, size_t why_size);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* Reads faults between commas, or `none`, into the target. False: `why` says what is expected. */
 bool faults_parse(struct target *target, const char *text, char *why, size_t why_size);

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* More is no policy: ten thousand targets have 20 MB. */
 #define POLICY_FLAT_MAX (UINT32_C(64) << 20)

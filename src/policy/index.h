@@ -10,7 +10,7 @@
 #ifndef SOCKFUSE_POLICY_INDEX_H
 #define SOCKFUSE_POLICY_INDEX_H
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* How much memory the index of this policy takes. */
 size_t index_size(const struct policy *policy);

@@ -8,7 +8,7 @@
 #ifndef SOCKFUSE_POLICY_KEYS_H
 #define SOCKFUSE_POLICY_KEYS_H
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 #include "policy/value.h"
 
 /* The rows of the table, and the bits of target.keys_set. */

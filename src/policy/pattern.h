@@ -7,7 +7,7 @@
 #ifndef SOCKFUSE_POLICY_PATTERN_H
 #define SOCKFUSE_POLICY_PATTERN_H
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* A host name in DNS has at most so many bytes. */
 #define HOST_NAME_BYTES_MAX 253

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "breaker/hash.h"
 #include "policy/bare.h"
@@ -265,4 +266,16 @@ void policy_free(struct policy *policy)
     free(policy->path);
     free(policy->identity);
     free(policy);
+}
+
+void policy_resolve_fallbacks(struct policy *policy, const char *host, const struct endpoint *address)
+{
+    for (size_t i = 0; i < policy->target_count; i++) {
+        struct fallback *fallback = &policy->targets[i].fallback;
+        struct endpoint *place = &fallback->at[address->family == ENDPOINT_IPV6];
+        if (fallback->host[0] == '\0' || strcasecmp(fallback->host, host) != 0 || place->family != ENDPOINT_NONE)
+            continue;
+        *place = *address;
+        place->port = fallback->port;
+    }
 }

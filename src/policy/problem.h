@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 /* More are counted but not kept: a file that is no policy at all has something wrong in every line. */
 #define PROBLEMS_KEPT_MAX 200u

@@ -8,7 +8,7 @@
 #ifndef SOCKFUSE_POLICY_SANE_H
 #define SOCKFUSE_POLICY_SANE_H
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 bool target_is_sane(const struct target *target);
 bool pattern_is_sane(const struct pattern *pattern);

@@ -7,7 +7,7 @@
 #ifndef SOCKFUSE_POLICY_SOURCE_H
 #define SOCKFUSE_POLICY_SOURCE_H
 
-#include "policy/policy.h"
+#include "policy/policy_model.h"
 
 #define SOURCE_BYTES_MAX ((size_t)16 << 20)
 

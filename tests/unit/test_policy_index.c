@@ -11,9 +11,11 @@
 #include "policy/flat.h"
 #include "policy/index.h"
 #include "policy/pattern.h"
+#include "policy/policy.h"
 
 /* Brought in for who shadows whom. */
 #define policy_check_order check_order
+void policy_check_order(const struct policy *policy, struct policy_problems *problems);
 #include "policy/shadow.c"
 
 /* --- the same as by looking at all --- */

@@ -1,12 +1,12 @@
 /*
- * model.h - a circuit's memory, and who asks it.
+ * circuit_model.h - a circuit's memory, and who asks it.
  *
  * What lies in shared memory for one destination: the word that decides, the leases of its probes, its addresses, its
  * counters and its window. The rules that go by it are in circuit.h, window.h and, for src/breaker alone, word.h,
  * lease.h and backoff.h. Sizes and offsets are the segment's format.
  */
-#ifndef SOCKFUSE_BREAKER_MODEL_H
-#define SOCKFUSE_BREAKER_MODEL_H
+#ifndef SOCKFUSE_BREAKER_CIRCUIT_MODEL_H
+#define SOCKFUSE_BREAKER_CIRCUIT_MODEL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
