@@ -178,18 +178,29 @@ MAN_PAGES := $(wildcard src/man/*.[1-8])
 section = $(patsubst .%,%,$(suffix $(1)))
 INSTALLED_PAGES = $(foreach page,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(call section,$(page))/$(notdir $(page))')
 
-install: all ## install under PREFIX (default /usr/local), below DESTDIR
-	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies'
-	install -m 755 $(COMMAND) '$(DESTDIR)$(BINDIR)/sockfuse'
-	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libsockfuse.so'
-	[ ! -e $(BUILD)/32/libsockfuse.so ] || \
-	    install -D -m 644 $(BUILD)/32/libsockfuse.so '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
-	install -m 644 policies/*.policy '$(DESTDIR)$(DATADIR)/policies/'
-	for page in $(INSTALLED_PAGES); do \
-	    install -D -m 644 "src/man/$${page##*/}" "$$page" || exit 1; done
-	install -D -m 644 src/completion/sockfuse.bash '$(DESTDIR)$(COMPDIR)/sockfuse'
+# $(call put,MODE,FILE,PLACE): under a new name first, and then by one rename. Programs that have the old file mapped
+# keep it as it was, and whoever starts meanwhile finds the old one or the new one, whole.
+put = install -m $(1) $(2) '$(3).new' && mv -fT '$(3).new' '$(3)'
+# $(call put_each,FILES,FOLDER): the same for files that are only read
+put_each = install -d '$(2)' && for file in $(1); do \
+    install -m 644 "$$file" '$(2)'/"$${file\#\#*/}.new" && \
+    mv -fT '$(2)'/"$${file\#\#*/}.new" '$(2)'/"$${file\#\#*/}" || exit 1; done
 
+# The library before the command that starts programs under it.
+install: all ## install under PREFIX (default /usr/local), below DESTDIR
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(COMPDIR)'
+	$(call put,644,$(LIBRARY),$(DESTDIR)$(LIBDIR)/libsockfuse.so)
+	[ ! -e $(BUILD)/32/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/32' && \
+	    $(call put,644,$(BUILD)/32/libsockfuse.so,$(DESTDIR)$(LIBDIR)/32/libsockfuse.so); }
+	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
+	$(call put_each,policies/*.policy,$(DESTDIR)$(DATADIR)/policies)
+	$(foreach number,$(sort $(call section,$(MAN_PAGES))),$(call put_each,src/man/*.$(number),$(DESTDIR)$(MANDIR)/man$(number)) &&) :
+	$(call put,644,src/completion/sockfuse.bash,$(DESTDIR)$(COMPDIR)/sockfuse)
+
+# Running programs keep the library that they have mapped; but every program that starts would say that it is missing.
 uninstall: ## remove what install put there
+	@! grep -qsF '$(LIBDIR)/libsockfuse.so' '$(DESTDIR)/etc/ld.so.preload' || \
+	    { echo '$(DESTDIR)/etc/ld.so.preload names the library: take it out of there first' >&2; exit 1; }
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so' \
 	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))

@@ -11,7 +11,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import ANSWER, BARE, BUILD, ROOT, Sandbox, Server, answer_http, reset_after_request  # noqa: E402
+from fixtures import (ANSWER, BARE, BUILD, CLIENTS, LIBRARY, PRELOAD, ROOT, SOCKFUSE, Sandbox, Server,  # noqa: E402
+                      Session, answer_http, reset_after_request)
+
+PYTHON = "/usr/bin/python3"
 
 # What the script itself runs, and what it looks for.
 TOOLS = ("bash", "sh", "env", "sed", "sort", "grep", "id", "cat", "chmod", "rm", "uname", "ln", "umount")
@@ -282,11 +285,15 @@ class Install(unittest.TestCase):
     def setUp(self):
         self.sandbox = Sandbox(self)
 
-    def install(self, *words):
+    def make(self, *words, build=BUILD, under=(), check=True):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
         # A build that is newer than its sources is not built again here.
-        subprocess.run(["make", "-s", f"BUILD={BUILD}", "install", *words, "-o", "all"], cwd=ROOT, check=True,
-                       env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return subprocess.run([*under, "make", "-s", f"BUILD={build}", *words, "-o", "all"], cwd=ROOT, check=check,
+                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+
+    def install(self, *words, **keywords):
+        self.make("install", *words, **keywords)
 
     def test_what_was_installed_guards_a_program(self):
         prefix = os.path.join(self.sandbox.folder, "prefix")
@@ -315,6 +322,70 @@ class Install(unittest.TestCase):
                                    self.sandbox.policy_path, "curl", "-sS", server.url], "command")
         self.assertEqual(result.output, (ANSWER.decode(), "", 0))
         self.assertEqual(self.sandbox.counters(server)["succeeded"], 1)
+
+    def another_build(self):
+        """A build folder with a library of other bytes, which serves as well."""
+        folder = os.path.join(self.sandbox.folder, "other")
+        os.mkdir(folder)
+        for path in SOCKFUSE, LIBRARY:
+            shutil.copy(path, folder)
+        with open(os.path.join(folder, "libsockfuse.so"), "ab") as file:
+            file.write(b"another build" * 1000)
+        return folder
+
+    def test_a_program_that_runs_keeps_the_library_that_it_has_mapped(self):
+        prefix = os.path.join(self.sandbox.folder, "prefix")
+        self.install(f"PREFIX={prefix}")
+        library = os.path.join(prefix, "lib/sockfuse/libsockfuse.so")
+        before = os.stat(library)
+        server = Server(answer_http)
+        self.addCleanup(server.stop)
+        self.sandbox.guard(server)
+        session = Session(self.sandbox, [PYTHON, CLIENTS / "urllib_session.py"], PRELOAD, env={"LD_PRELOAD": library})
+        self.assertEqual(session.ask(url=server.url, timeout=5)["status"], 200)
+        with open(library, "rb") as file:
+            kept = file.fileno()
+            for words in (("install",), ("uninstall",)):
+                self.make(*words, f"PREFIX={prefix}", build=self.another_build() if words == ("install",) else BUILD)
+                after = os.fstat(kept)
+                self.assertEqual((after.st_ino, after.st_size, after.st_mtime_ns, after.st_nlink),
+                                 (before.st_ino, before.st_size, before.st_mtime_ns, 0), words)
+                self.assertEqual(session.ask(url=server.url, timeout=5)["status"], 200, words)
+            self.assertEqual(file.read(), LIBRARY.read_bytes())
+        with open(f"/proc/{session.pid}/maps", encoding="utf-8") as file:
+            self.assertIn(f" {before.st_ino} ", file.read())
+        self.assertEqual(self.sandbox.counters(server)["succeeded"], 3)
+        self.assertEqual(session.close(), 0)
+
+    def test_whoever_starts_meanwhile_finds_the_old_file_or_the_new_one_and_it_is_whole(self):
+        prefix, trace = (os.path.join(self.sandbox.folder, name) for name in ("prefix", "trace"))
+        self.install(f"PREFIX={prefix}")
+        self.install(f"PREFIX={prefix}", build=self.another_build(),
+                     under=["strace", "-f", "-o", trace, "-e", "trace=%file,ftruncate"])
+        with open(trace, encoding="utf-8", errors="replace") as file:
+            calls = file.read().splitlines()
+        for name in ("lib/sockfuse/libsockfuse.so", "bin/sockfuse", "share/man/man1/sockfuse.1"):
+            path = os.path.join(prefix, name)
+            touched = [call for call in calls if f'"{path}"' in call and " = -1 " not in call and
+                       re.search(r"unlink|O_(TRUNC|CREAT|WRONLY|RDWR)|rename|creat|link|trunc", call)]
+            self.assertEqual(len(touched), 1, touched)
+            self.assertRegex(touched[0], rf'rename.*"{path}.new", .*"{path}".* = 0$')
+
+    def test_uninstall_stops_where_every_program_would_miss_the_library(self):
+        image = os.path.join(self.sandbox.folder, "image")
+        self.install(f"DESTDIR={image}", "PREFIX=/usr")
+        os.mkdir(os.path.join(image, "etc"))
+        preload = os.path.join(image, "etc/ld.so.preload")
+        with open(preload, "w", encoding="utf-8") as file:
+            file.write("/usr/lib/sockfuse/libsockfuse.so\n")
+        stopped = self.make("uninstall", f"DESTDIR={image}", "PREFIX=/usr", check=False)
+        self.assertIn("ld.so.preload names the library", stopped.stderr)
+        self.assertNotEqual(stopped.returncode, 0)
+        library = os.path.join(image, "usr/lib/sockfuse/libsockfuse.so")
+        self.assertTrue(os.path.exists(library))
+        os.unlink(preload)
+        self.make("uninstall", f"DESTDIR={image}", "PREFIX=/usr")
+        self.assertFalse(os.path.exists(library))
 
 
 if __name__ == "__main__":
