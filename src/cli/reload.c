@@ -18,6 +18,7 @@
 #include "cli/who.h"
 #include "policy/flat.h"
 #include "segment/clock.h"
+#include "segment/editions.h"
 #include "segment/handover.h"
 #include "segment/process.h"
 #include "segment/report.h"
@@ -106,11 +107,14 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
     bool done = false;
     if (bytes == NULL)
         warnx("%s: the policy is too large to be handed over", policy->identity);
-    else if (!segment_open(segment, selected->segment.path, true, error) ||
-             !handover_write(segment, bytes, size, error))
+    else if (!segment_open(segment, selected->segment.path, true, error))
         warnx("%s", error->text);
-    else
-        done = true;
+    else {
+        editions_keep(segment, policy->revision, policy->text, true);
+        done = handover_write(segment, bytes, size, error);
+        if (!done)
+            warnx("%s", error->text);
+    }
     if (done) {
         who_am_i(user);
         command.segment = segment;

@@ -104,7 +104,7 @@ static char *write_text(struct writer *writer, const char *text)
 /* Where the texts begin, and the size of the whole. */
 static size_t measure(const struct policy *policy, size_t *texts)
 {
-    size_t patterns = 0, bytes = text_size(policy->path) + text_size(policy->identity);
+    size_t patterns = 0, bytes = text_size(policy->path) + text_size(policy->identity) + text_size(policy->text);
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
         patterns += target->pattern_count;
@@ -125,6 +125,7 @@ static void write_all(struct writer *writer, const struct policy *policy)
     flat->policy.index = (struct policy_index){0};
     flat->policy.path = write_text(writer, policy->path);
     flat->policy.identity = write_text(writer, policy->identity);
+    flat->policy.text = write_text(writer, policy->text);
     flat->policy.targets = (struct target *)(void *)offset(targets_at());
     for (size_t i = 0; i < policy->target_count; i++) {
         const struct target *target = &policy->targets[i];
@@ -252,7 +253,8 @@ const struct policy *policy_unfold(void *bytes, size_t size, const char *identit
     struct policy *policy = &((struct flat *)bytes)->policy;
     *why = "it is damaged";
     if (!capacity_is_sane(&policy->capacity) || !read_targets(&reader, policy) ||
-        !read_text(&reader, &policy->path, true) || !read_text(&reader, &policy->identity, false))
+        !read_text(&reader, &policy->path, true) || !read_text(&reader, &policy->identity, false) ||
+        !read_text(&reader, &policy->text, true))
         return NULL;
     policy_note_kinds(policy);
     memset(reader.bytes + reader.index, 0, reader.texts - reader.index);

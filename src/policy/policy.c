@@ -196,17 +196,25 @@ static bool make_index(struct policy *policy)
     return memory != NULL;
 }
 
-static bool read_file(struct build *build, const char *path)
+static void read_source(struct build *build, const struct source *source)
 {
-    struct source source;
     struct draft draft;
-    if (!source_read(&source, path, build->problems))
-        return false;
-    build->policy->revision = source.hash;
-    draft_read(&draft, &source, build->problems);
+    build->policy->revision = source->hash;
+    draft_read(&draft, source, build->problems);
     apply_defaults(build, &draft);
     add_sections(build, &draft);
     draft_free(&draft);
+    /* One with a zero byte in a comment could not be told from a shorter one. */
+    if (source->length > 0 && memchr(source->text, '\0', source->length) == NULL)
+        build->policy->text = strndup(source->text, source->length);
+}
+
+static bool read_file(struct build *build, const char *path)
+{
+    struct source source;
+    if (!source_read(&source, path, build->problems))
+        return false;
+    read_source(build, &source);
     source_free(&source);
     build->policy->path = realpath(path, NULL);
     if (build->policy->path == NULL)
@@ -214,8 +222,18 @@ static bool read_file(struct build *build, const char *path)
     return build->policy->path != NULL;
 }
 
-struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
-                                         struct policy_problems *problems)
+static bool read_text(struct build *build, const char *path, const char *text)
+{
+    /* Only looked at. */
+    const struct source source = {.text = (char *)(uintptr_t)text, .length = strlen(text)};
+    read_source(build, &source);
+    build->policy->path = strdup(path);
+    return build->policy->path != NULL || out_of_memory(build);
+}
+
+/* `text` NULL: what stands in the file. */
+static struct policy *build_policy(const char *path, const char *text, const char *const *patterns,
+                                   const char *const *overrides, struct policy_problems *problems)
 {
     struct build build = {.problems = problems};
     *problems = (struct policy_problems){0};
@@ -229,7 +247,7 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
     overrides_read(&build.overrides, overrides, problems);
     if (path == NULL)
         apply_defaults(&build, &(struct draft){0});
-    if (path == NULL || read_file(&build, path)) {
+    if (path == NULL || (text != NULL ? read_text(&build, path, text) : read_file(&build, path))) {
         add_pattern_targets(&build, patterns);
         policy_note_kinds(build.policy);
         if (problems->errors == 0 && (!set_identity(build.policy, patterns) || !make_index(build.policy)))
@@ -242,6 +260,21 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
         return build.policy;
     policy_free(build.policy);
     return NULL;
+}
+
+struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
+                                         struct policy_problems *problems)
+{
+    return build_policy(path, NULL, patterns, overrides, problems);
+}
+
+struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
+                                const char *const *overrides, struct policy_problems *problems)
+{
+    struct policy *policy = build_policy(path, text, patterns, overrides, problems);
+    if (policy != NULL)
+        policy->revision = revision;
+    return policy;
 }
 
 struct policy *policy_load(const char *path, const char *const *overrides, struct policy_problems *problems)
@@ -264,6 +297,7 @@ void policy_free(struct policy *policy)
     free(policy->index.heads);
     free(policy->targets);
     free(policy->path);
+    free(policy->text);
     free(policy->identity);
     free(policy);
 }

@@ -35,6 +35,12 @@ struct policy *policy_from_patterns(const char *const *patterns, const char *con
 struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
                                          struct policy_problems *problems);
 /*
+ * The policy whose file had that text (as the `text` of a policy has it) under this path, with the revision that it had
+ * then: whatever became of the file since, which is not looked at. As policy_load_with_patterns otherwise.
+ */
+struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
+                                const char *const *overrides, struct policy_problems *problems);
+/*
  * Adds a warning for each target and pattern that never takes anything because an earlier one takes all of it. For
  * those who show problems to people; the library need not know. Allocates.
  */

@@ -112,6 +112,7 @@ struct policy {
     bool has_process_scope, has_host_scope;
     struct capacity capacity; /* of a segment that is made for it */
     uint64_t revision; /* hash of the file's bytes and of the patterns of -t */
+    char *text;        /* the file's, so that others can read what is in force (segment/editions.h); NULL: there is none */
 };
 
 /* One thing that is wrong in a policy: an error refuses the file, a warning does not. */

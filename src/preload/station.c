@@ -17,6 +17,7 @@
 #include "preload/stray.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
+#include "segment/editions.h"
 #include "segment/gone.h"
 #include "segment/handover.h"
 #include "segment/log.h"
@@ -87,6 +88,15 @@ static void watch_reloads(struct station *station)
     atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
 }
 
+/* What this process runs is to be read by others, also when the policy's file says something else by then. */
+static void keep_edition(struct station *station)
+{
+    const struct policy *policy = keeping_hold();
+    editions_keep(&station->segment, policy->revision, policy->text,
+                  !atomic_load_explicit(&guest.ready, memory_order_relaxed));
+    keeping_drop(policy);
+}
+
 /* For struct guard. */
 static const struct target *target_named(const char *name, void *context)
 {
@@ -116,6 +126,8 @@ OWN_FRAME static void equip(struct station *station, bool is_private, bool apart
     atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
     atomic_store_explicit(&station->reload_after_ns, 0, memory_order_relaxed);
     station->guard.holder = join_as_another(station, policy, station->guard.holder);
+    if (!is_private)
+        keep_edition(station);
     if (is_private || guest.keeps_policy)
         station->reloads = NULL;
     else

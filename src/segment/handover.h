@@ -1,10 +1,9 @@
 /*
  * handover.h - an edited policy's way from the command line into running processes.
  *
- * It travels in the segment's own file, behind its tables, and a number in the header tells which is the last. Whoever
- * has the segment mapped can read it, whatever became of the path or of the process's rights: no file is opened. There
- * are two places, which are written in turn, so the last one stands while the next is written, and a writer that is
- * killed has harmed nothing. What is read is copied first, and only believed if its number and checksum are right.
+ * It travels in the segment's own file, behind its tables (behind.h), and a number in the header tells which is the
+ * last. Whoever has the segment mapped can read it, whatever became of the path or of the process's rights: no file is
+ * opened. The last one stands while the next is written.
  * System calls but no malloc and no stdio, so it may be read inside a host process. errno is not kept.
  */
 #ifndef SOCKFUSE_SEGMENT_HANDOVER_H

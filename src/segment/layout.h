@@ -22,6 +22,7 @@
 #define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
 #define REHEARSALS 4u      /* runs whose attempts are numbered at a time */
+#define EDITIONS 8u        /* policies in force whose texts are kept at a time */
 #define CALL_GROUP 64u     /* records that have one due word together */
 
 /* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
@@ -144,7 +145,11 @@ struct segment_header {
     _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process.c) */
     _Atomic uint32_t given_up;                 /* not 0: its file was deleted, or is about to be */
     _Atomic uint64_t apart; /* calls that were guarded apart, while this file could not be opened */
-    _Atomic uint64_t spare[14];
+    _Atomic uint64_t edition_revision[EDITIONS]; /* of the policies whose texts are kept (editions.h); 0: none */
+    _Atomic uint32_t edition_at[EDITIONS];       /* where: so many grains behind the tables */
+    _Atomic uint32_t edition_last;               /* which came into force last, + 1; 0: none */
+    uint32_t reserved4;
+    _Atomic uint64_t left_ns; /* wall clock: when a process last left */
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
 };
 
@@ -214,7 +219,10 @@ LAYOUT_PIN(segment_header, handover_at, 336);
 LAYOUT_PIN(segment_header, join_cursor, 384);
 LAYOUT_PIN(segment_header, given_up, 388);
 LAYOUT_PIN(segment_header, apart, 392);
-LAYOUT_PIN(segment_header, spare, 400);
+LAYOUT_PIN(segment_header, edition_revision, 400);
+LAYOUT_PIN(segment_header, edition_at, 464);
+LAYOUT_PIN(segment_header, edition_last, 496);
+LAYOUT_PIN(segment_header, left_ns, 504);
 LAYOUT_PIN(segment_header, identity, 512);
 _Static_assert(sizeof(struct segment_header) == 4608, "pinned");
 #undef LAYOUT_PIN

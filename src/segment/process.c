@@ -319,8 +319,11 @@ void process_died(struct segment *segment, uint32_t holder)
 
 void process_leave(struct segment *segment, uint32_t holder)
 {
-    if (give_place(segment, holder) && leaves_records(segment, holder))
+    bool gives = give_place(segment, holder);
+    if (gives && leaves_records(segment, holder))
         count_death(segment);
+    if (gives)
+        atomic_store_explicit(&segment->map->left_ns, clock_wall_ns(), memory_order_relaxed); /* for eyes alone */
     /* The page would keep the file, and its memory, also when that is deleted. */
     proof_drop(segment, holder);
 }
@@ -333,6 +336,30 @@ void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, b
         return;
     atomic_store_explicit(&slot->revision, revision, memory_order_relaxed);
     atomic_store_explicit(&slot->keeps_policy, keeps_policy, memory_order_relaxed);
+}
+
+bool process_runs_revision(const struct segment *segment, uint64_t revision)
+{
+    uint32_t high = processes_high(segment);
+    for (uint32_t index = 0; index < high; index++) {
+        const struct process_slot *slot = &segment->processes[index];
+        if (claim_pid(load_claim(slot)) != 0 &&
+            atomic_load_explicit(&slot->revision, memory_order_relaxed) == revision)
+            return true;
+    }
+    return false;
+}
+
+uint64_t process_last_seen(const struct segment *segment)
+{
+    uint64_t seen_ns = atomic_load_explicit(&segment->map->left_ns, memory_order_relaxed);
+    uint32_t high = processes_high(segment);
+    for (uint32_t index = 0; index < high; index++) {
+        uint64_t attached_ns = atomic_load_explicit(&segment->processes[index].attached_ns, memory_order_relaxed);
+        if (attached_ns > seen_ns)
+            seen_ns = attached_ns;
+    }
+    return seen_ns;
 }
 
 OWN_FRAME bool process_alive(const struct segment *segment, uint32_t holder)

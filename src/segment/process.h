@@ -47,6 +47,14 @@ uint32_t process_holder(const struct segment *segment, uint32_t index);
 /* What a holder runs by now, for observers; `keeps_policy`: it takes no reload. No system call. */
 void process_runs(struct segment *segment, uint32_t holder, uint64_t revision, bool keeps_policy);
 
+/* Whether somebody who attached, and perhaps lives no more, runs that revision. No system call. */
+bool process_runs_revision(const struct segment *segment, uint64_t revision);
+
+/*
+ * The last sign of a process here, for when none lives: wall clock, when one left, attached, or 0. For observers.
+ */
+uint64_t process_last_seen(const struct segment *segment);
+
 struct process_view {
     uint32_t pid, holder;
     uint64_t attached_ns, revision;
