@@ -20,6 +20,7 @@
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
 #include "preload/stray.h"
+#include "preload/swap.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 
@@ -361,6 +362,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
     struct connection *connection = life_of(ticket->entry);
     if (!connection)
         return;
+    swap_follow(connection, ticket->fd);
     if (result >= 0 || error == EISCONN) {
         connect_succeeded(connection, ticket->fd);
         return;

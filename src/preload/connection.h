@@ -20,6 +20,7 @@
 #include "preload/descriptors.h"
 #include "preload/elsewhere.h"
 #include "preload/limit.h"
+#include "preload/swap.h"
 
 /*
  * Whether an attempt goes past us, goes and is watched, or is refused. Diverted ones go elsewhere: with a fault in
@@ -36,6 +37,7 @@ struct attempt_ticket {
     int sends;                  /* the flags of a send that connects; 0: it is connect */
     bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
     uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
+    struct swap_attempt outer;  /* what this thread was connecting before, inside another preload */
     struct limit limit;         /* with enforce_timeouts; but for LIMIT_BARE, connection_connect makes the call */
     struct elsewhere elsewhere; /* PASSAGE_DIVERTED without a delay: where it goes. Last, for it is not cleared */
 };

@@ -11,6 +11,7 @@
 #include "preload/lineage.h"
 #include "preload/sharers.h"
 #include "preload/socket_state.h"
+#include "preload/swap.h"
 #include "segment/clock.h"
 
 #define PASSED_MAX 253u /* SCM_MAX_FD: more the kernel does not take */
@@ -237,7 +238,7 @@ static void share_connection(struct connection *connection, int fd, int to)
 void connection_duplicated(int fd, int to)
 {
     descriptor entry = descriptor_get(fd), former = descriptor_get(to);
-    if (!entry && !former)
+    if ((!entry && !former) || swap_carries(former))
         return;
     if ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()) {
         hand_over(entry); /* a vfork's child makes it its standard input, say, before its exec */

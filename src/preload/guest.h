@@ -31,6 +31,7 @@
  *   siblings.c     table, recent_table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
  *   rehearsal.c    own_numbers: attempts, where no run counts them
+ *   swap.c         swap_is_possible: another preload's connect is behind ours; present: what a thread connects there
  *   memory.c       stack_window, first_stack_top, first_thread: what of a thread's stack can be read; data_begin,
  *                  data_end, data_has_heap, data_pages: the same of the program's data
  *   tls.c          tls_thread: what a thread's TLS library does; table: sessions and their connections

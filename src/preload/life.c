@@ -341,12 +341,14 @@ static bool settle_broken_answer(struct connection *connection)
     return true;
 }
 
-/* Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS.
+/*
+ * Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS,
+ * nor behind a proxy with which another preload has talked.
  */
 static bool data_is_answer(const struct connection *connection)
 {
-    return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
-           !connection_has(connection, CONNECTION_ANSWERING);
+    return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SWAPPED) &&
+           !connection_has(connection, CONNECTION_TLS_SEEN) && !connection_has(connection, CONNECTION_ANSWERING);
 }
 
 bool life_has_unread(const struct connection *connection, int fd)
@@ -467,7 +469,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
     }
     if (life_phase(connection) == PHASE_CONNECTED && state.data_out && !connection_has(connection, CONNECTION_SENT) &&
-        !life_may_be_anothers(connection)) {
+        !connection_has(connection, CONNECTION_SWAPPED) && !life_may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
         guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),

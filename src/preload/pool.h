@@ -40,6 +40,7 @@ enum connection_flag {
     CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process, for its use */
     CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
     CONNECTION_REJECTED = 1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
+    CONNECTION_SWAPPED = 1u << 17,  /* another preload has talked on its socket before the program could */
     CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: it has a fault */
     CONNECTION_PLAYED = 1u << 19,   /* what comes after the connection was played */
     CONNECTION_DELAYED = 1u << 20,  /* its attempt has not begun yet */

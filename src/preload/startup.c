@@ -22,6 +22,7 @@
 #include "preload/names.h"
 #include "preload/program.h"
 #include "preload/real.h"
+#include "preload/swap.h"
 #include "segment/clock.h"
 #include "segment/log.h"
 #include "segment/process.h"
@@ -229,6 +230,7 @@ static bool become_ready(struct policy *policy)
     real_resolve();
     if (real_is_another_copy())
         return false;
+    swap_start();
     use_own_clock();
     lineage_start();
     memory_start();

@@ -11,7 +11,7 @@
 void told_overwriting(int fd, int to)
 {
     descriptor entry;
-    if (fd != to && GUARDED(to, entry)) {
+    if (fd != to && GUARDED(to, entry) && !swap_carries(entry)) {
         int error = errno;
         if (real.fcntl(fd, F_GETFD, 0) >= 0)
             connection_closing(to);

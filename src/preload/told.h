@@ -16,6 +16,7 @@
 #include "preload/connection.h"
 #include "preload/guest.h"
 #include "preload/quiet.h"
+#include "preload/swap.h"
 #include "preload/upload.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -207,11 +208,13 @@ static inline ssize_t told_received_vector(descriptor entry, int fd, ssize_t res
         if (attempt_passage == PASSAGE_REFUSED) {                                                                      \
             errno = attempt_ticket.error;                                                                              \
         } else {                                                                                                       \
+            SWAP_BEGIN(attempt_ticket.entry, &attempt_ticket.outer);                                                   \
             if (UNLIKELY(attempt_passage == PASSAGE_DIVERTED) &&                                                       \
                 connection_divert(&attempt_ticket, address, length, sends, &attempt_diverted))                         \
                 attempt_result = attempt_diverted < 0 ? -1 : (type)(connected);                                        \
             else                                                                                                       \
                 attempt_result = (call);                                                                               \
+            SWAP_END(&attempt_ticket.outer);                                                                           \
             if (attempt_passage != PASSAGE_FREE) {                                                                     \
                 attempt_errno = errno;                                                                                 \
                 connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno);                      \

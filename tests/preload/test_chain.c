@@ -165,15 +165,116 @@ static void refusal_does_not_reach_what_stands_behind(void **state)
     server_stop(&server);
 }
 
+/* --- another socket under the number --- */
+
+/* arguments: port; what comes of its connection: "answers", "hangs", "refused" */
+static int scene_swapped(int argc, char **argv)
+{
+    struct server server;
+    char bytes[8];
+    (void)argc;
+    server_at_port(&server, argv[0]);
+    int fd = caller_socket(&server, 0);
+    int copy = dup(fd); /* stays what it was */
+    if (!strcmp(argv[1], "refused")) {
+        CHECK(connect(fd, AT(&server)) == -1 && errno == ECONNREFUSED);
+        CHECK(close(fd) == 0);
+        return 0;
+    }
+    CHECK(connect(fd, AT(&server)) == 0);
+    CHECK(send(fd, "request", 7, 0) == 7);
+    if (!strcmp(argv[1], "answers")) {
+        poll_for(fd, POLLIN);
+        CHECK(recv(fd, bytes, sizeof bytes, 0) == 6);
+        CHECK(send(fd, "request", 7, 0) == 7); /* the next call on it */
+        poll_for(fd, POLLIN);
+        CHECK(recv(fd, bytes, sizeof bytes, 0) == 6);
+    } else {
+        wait_long();
+    }
+    CHECK(close(copy) == 0);
+    CHECK(close(fd) == 0);
+    return 0;
+}
+
+static void play_swapped(struct server *server, struct server *proxy, const char *way, const char *end)
+{
+    char preload[3 * PATH_MAX], variable[64], at[PATH_MAX + 16];
+    snprintf(preload, sizeof preload, "%s %s", stage_library(), stage_compile("swapper", NULL, "-ldl"));
+    snprintf(variable, sizeof variable, "SWAP=%s", way);
+    snprintf(at, sizeof at, "SWAP_AT%s%s", proxy != server ? "=" : "",
+             proxy != server ? ((struct sockaddr_un *)&proxy->address)->sun_path : "");
+    at_hand = way;
+    pid_t pid = scene_start("swapped", &(struct scene_options){.preload = preload,
+                                                               .environment = {variable, at},
+                                                               .arguments = {server_port(server), end}});
+    if (strcmp(end, "refused") != 0) {
+        int peer = server_accept(proxy);
+        if (proxy == server)
+            assert_int_equal(bare.send(peer, "p", 1, 0), 1);
+        for (int i = 0; i < 2 && !strcmp(end, "answers"); i++) {
+            poll_for(peer, POLLIN);
+            assert_int_equal(bare.recv(peer, (char[8]){0}, 8, 0), 7);
+            assert_int_equal(bare.send(peer, "answer", 6, 0), 6);
+        }
+        assert_true(exited_well(actor_wait(pid)));
+        bare.close(peer);
+    } else {
+        assert_true(exited_well(actor_wait(pid)));
+    }
+}
+
+static const char *const swaps[] = {"dup2", "dup3", "unseen"};
+#define SWAPS (sizeof swaps / sizeof *swaps)
+
+static void what_another_preload_has_connected_at_the_number_is_the_connection(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    for (size_t i = 0; i < SWAPS; i++) {
+        play_swapped(&server, &server, swaps[i], "answers");
+        expect(&server, "2 succeeded");
+        play_swapped(&server, &server, swaps[i], "hangs"); /* what the proxy has said is no answer */
+        expect(&server, "1 failed:response-timeout");
+    }
+    server_stop(&server);
+    server_start(&server, "127.0.0.1", SERVER_REFUSES);
+    for (size_t i = 0; i < SWAPS; i++) {
+        play_swapped(&server, &server, swaps[i], "refused");
+        expect(&server, "1 failed:refused");
+    }
+    server_stop(&server);
+}
+
+static void it_may_be_a_unix_socket(void **state)
+{
+    struct server server, proxy;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_REFUSES);
+    server_start(&proxy, "unix", SERVER_LISTENS);
+    for (size_t i = 0; i < SWAPS; i++) {
+        play_swapped(&server, &proxy, swaps[i], "answers");
+        expect(&server, "2 succeeded");
+        play_swapped(&server, &proxy, swaps[i], "hangs");
+        expect(&server, "1 failed:response-timeout");
+    }
+    server_stop(&server);
+    server_stop(&proxy);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"calls", scene_calls}, {"refused", scene_refused}, {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"calls", scene_calls}, {"refused", scene_refused}, {"swapped", scene_swapped}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_interposer_of_connect_sees_each_call_once),
         cmocka_unit_test(jemalloc_before_and_behind_works),
         cmocka_unit_test(libfaketime_before_and_behind_works),
         cmocka_unit_test(two_others_work_together),
         cmocka_unit_test(refusal_does_not_reach_what_stands_behind),
+        cmocka_unit_test(what_another_preload_has_connected_at_the_number_is_the_connection),
+        cmocka_unit_test(it_may_be_a_unix_socket),
     };
     stage_enter(argc, argv, NULL, scenes);
     return cmocka_run_group_tests(tests, NULL, NULL);
