@@ -208,7 +208,7 @@ static bool open_segment(struct segment *segment, const struct selected *selecte
 static void act_on(struct order *order, const struct selected *selected, struct state_places *places)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
+    struct policy *policy = policy_of_identity(selected->identity, &why);
     struct meant meant;
     if (policy == NULL)
         warnx("%s: %s; only circuits that stand can be found", selected->identity, why);

@@ -146,7 +146,7 @@ static void forget_destination(struct order *order, const struct selected *selec
                                const struct destination *destination)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
+    struct policy *policy = policy_of_identity(selected->identity, &why);
     struct segment *segment = allocate(1, sizeof *segment);
     struct segment_error *error = allocate(1, sizeof *error);
     struct rows rows;

@@ -3,8 +3,7 @@
  *
  * The file is validated here, as `check` does; what is handed over has no error in it. The programs take it with their
  * next call, on a new connection or on a kept one; circuits keep their state. What was given on a command line stays:
- * targets of -t are taken up again behind the file's, programs with -o keep the policy that they have, for their
- * options are known to them alone.
+ * targets of -t are taken up again behind the file's, and options of -o over it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,8 +33,9 @@ static const char help[] =
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
-    "Programs that were started with -o keep their policy until they are started anew; so do those whose targets keep\n"
-    "their circuits all to themselves (scope = process). `sockfuse status` shows which revision each program runs.\n"
+    "Targets of run -t and options of run -o stay in force over the edited file. Programs whose targets keep their\n"
+    "circuits all to themselves (scope = process) keep their policy until they are started anew. `sockfuse status` shows\n"
+    "which revision each program runs.\n"
     "\n"
     "Exit status 0: done, 1: a policy has errors or can't be handed over, 2: wrong usage.\n";
 
@@ -44,7 +44,7 @@ static bool is_of_file(const char *identity)
     return identity[0] == '/';
 }
 
-/* The file of an identity, which may have targets of -t behind its name; to be freed. */
+/* The file of an identity; to be freed. */
 static char *file_of(const struct policy *policy, const char *identity)
 {
     return copy_text(policy != NULL && policy->path != NULL ? policy->path : identity);
@@ -71,29 +71,16 @@ static void resolve_fallbacks(struct policy *policy)
     free(words);
 }
 
-/* Who takes it, and who does not. */
+/* Who takes it. */
 static void tell(const struct segment *segment, const struct policy *policy)
 {
     struct process_view process;
-    unsigned int taking = 0, keeping = 0;
-    char *pids = copy_text("");
-    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
-        if (!process.keeps_policy) {
-            taking++;
-            continue;
-        }
-        char *longer = format_text("%s %" PRIu32, pids, process.pid);
-        free(pids);
-        pids = longer;
-        keeping++;
-    }
+    unsigned int taking = 0;
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);)
+        taking++;
     print_safely(policy->identity, stdout);
     printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next connect or request\n",
            policy->revision, taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
-    if (keeping > 0)
-        printf("  %u started with -o keep%s what %s: pid%s%s\n", keeping, keeping == 1 ? "s" : "",
-               keeping == 1 ? "it has" : "they have", keeping == 1 ? "" : "s", pids);
-    free(pids);
 }
 
 static bool hand_over(const struct selected *selected, const struct policy *policy)
@@ -135,7 +122,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
 static bool reload(const struct selected *selected)
 {
     struct policy_problems problems = {0};
-    struct policy *policy = policy_load_identity(selected->identity, NULL, &problems);
+    struct policy *policy = policy_load_identity(selected->identity, &problems);
     char *file = file_of(policy, selected->identity);
     bool done = policy != NULL;
     if (policy != NULL)

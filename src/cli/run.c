@@ -17,7 +17,6 @@
 #include "cli/cli.h"
 #include "cli/injection.h"
 #include "cli/library.h"
-#include "cli/overrides.h"
 #include "cli/program.h"
 #include "cli/resolve.h"
 #include "cli/select.h"
@@ -257,9 +256,8 @@ static bool set_log(const char *log)
 }
 
 /*
- * Attaches once, as the program will, to see that it works, and notes the overrides for `status`. A state folder that
- * can't be used must not keep a service from starting: any user can make one of our name, and any file system can be
- * full.
+ * Attaches once, as the program will, to see that it works. A state folder that can't be used must not keep a service
+ * from starting: any user can make one of our name, and any file system can be full.
  */
 static bool try_segment(const struct policy *policy, const struct request *request)
 {
@@ -276,7 +274,6 @@ static bool try_segment(const struct policy *policy, const struct request *reque
     if (attached) {
         if (error->text[0] != '\0')
             warnx("%s", error->text);
-        overrides_remember(segment->path, request->options.at);
         segment_detach(segment);
     } else if (request->strict) {
         warnx("%s; %s is not started (--strict): its circuits can't be kept; SOCKFUSE_STATE can name a folder of "

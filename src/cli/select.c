@@ -11,33 +11,111 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/overrides.h"
 #include "cli/select.h"
+#include "policy/identity.h"
 
-/* How policy_load builds the identities: see policy.h. */
-static const char patterns_mark[] = "patterns: ";
-static const char both_mark[] = " + patterns: ";
+/* --- names --- */
+
+/* Of a file, or of what was one in a folder that is still there; to be freed. NULL: there is no such folder. */
+static char *real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real != NULL)
+        return real;
+    const char *name = strrchr(path, '/') + 1;
+    char *folder = format_text("%.*s", (int)(name - path), path), *parent = realpath(folder, NULL);
+    if (parent != NULL)
+        real = format_text("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name);
+    free(folder);
+    free(parent);
+    return real;
+}
+
+static char *path_of_file(const char *file)
+{
+    if (file[0] == '\0')
+        errx(EXIT_FAILURE, "-p: the name of a policy's file is expected");
+    char *path = policy_file_path(file);
+    if (path == NULL)
+        err(EXIT_FAILURE, "%s: the working folder is not known", file);
+    return path;
+}
+
+/* Options in any order and spelling are put as identities have them. */
+static void normalize(struct identity *named)
+{
+    struct policy_problems problems;
+    struct identity read;
+    char *text = policy_identity(named->path, (const char *const *)named->patterns,
+                                 (const char *const *)named->options, &problems);
+    if (text == NULL) {
+        print_problems(NULL, &problems);
+        exit(EXIT_FAILURE);
+    }
+    policy_problems_free(&problems);
+    if (!identity_read(&read, text))
+        err(EXIT_FAILURE, "no memory");
+    free(text);
+    /* What was not mentioned may be any; what was mentioned as none is none. */
+    if (named->patterns != NULL && read.patterns == NULL)
+        read.patterns = allocate(1, sizeof *read.patterns);
+    if (named->options != NULL && read.options == NULL)
+        read.options = allocate(1, sizeof *read.options);
+    identity_free(named);
+    *named = read;
+}
+
+/* Takes what -p says apart, and returns the identity that a run of just that would have; to be freed. */
+static char *identity_named(const char *text, struct identity *named)
+{
+    struct policy_problems problems;
+    *named = (struct identity){0};
+    if (access(text, F_OK) != 0 && !identity_read(named, text))
+        err(EXIT_FAILURE, "no memory");
+    const char *file = named->path != NULL || named->patterns != NULL ? named->path : text;
+    char *path = file != NULL ? path_of_file(file) : NULL;
+    free(named->path);
+    named->path = path;
+    normalize(named);
+    char *identity = policy_identity(named->path, (const char *const *)named->patterns,
+                                     (const char *const *)named->options, &problems);
+    if (identity == NULL)
+        err(EXIT_FAILURE, "no memory");
+    return identity;
+}
+
+/* --- what belongs to a name --- */
+
+/* What -p asks for. */
+struct wanted {
+    struct identity named;
+    char *real; /* its file's real path, where another name of the file will do; else NULL */
+};
 
 struct visit {
     struct selection *selection;
-    const char *identity; /* of -p, or NULL */
+    const struct wanted *wanted; /* NULL: all */
     bool quiet;
 };
 
-static bool starts_with(const char *text, const char *start)
+static bool belongs(const char *text, const struct wanted *wanted)
 {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Whether a segment belongs to the file of -p: alone, or with targets of -t behind its own. */
-static bool belongs(const char *identity, const char *wanted)
-{
+    struct identity identity;
     if (wanted == NULL)
         return true;
-    if (!starts_with(identity, wanted))
-        return false;
-    const char *rest = identity + strlen(wanted);
-    return *rest == '\0' || starts_with(rest, both_mark);
+    if (!identity_read(&identity, text))
+        err(EXIT_FAILURE, "no memory");
+    if (wanted->real != NULL && identity.path != NULL) {
+        char *real = real_path(identity.path);
+        if (real != NULL && strcmp(real, wanted->real) == 0) {
+            free(identity.path);
+            identity.path = copy_text(wanted->named.path);
+        }
+        free(real);
+    }
+    const bool does = identity_names(&wanted->named, &identity);
+    identity_free(&identity);
+    return does;
 }
 
 static bool open_one(const char *path, void *context)
@@ -55,7 +133,7 @@ static bool open_one(const char *path, void *context)
         selection->unusable++;
         if (!visit->quiet)
             warnx("%s", error->text);
-    } else if (belongs(segment_identity(&selected->segment), visit->identity)) {
+    } else if (belongs(segment_identity(&selected->segment), visit->wanted)) {
         selected->identity = copy_text(segment_identity(&selected->segment));
         selection->count++;
     } else {
@@ -88,20 +166,42 @@ static void open_all(const struct state_place *place, bool only_place, struct vi
         warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", place->folder);
 }
 
-void select_open(struct selection *selection, const char *policy_file, bool quiet)
+static void open_wanted(struct selection *selection, const struct wanted *wanted, bool quiet)
 {
-    char *identity = policy_file != NULL ? identity_of_file(policy_file) : NULL;
-    *selection = (struct selection){0};
-    find_places(&selection->places);
-    struct visit visit = {selection, identity, quiet};
+    struct visit visit = {selection, wanted, quiet};
     for (unsigned int i = 0; i < selection->places.count; i++)
         open_all(&selection->places.at[i], selection->places.count == 1, &visit);
+}
+
+/* A link's policy may be asked for by the file's own name, and the other way round. */
+static void open_by_other_name(struct selection *selection, struct wanted *wanted, const char *policy_file, bool quiet)
+{
+    wanted->real = real_path(wanted->named.path);
+    if (wanted->real == NULL)
+        return;
+    open_wanted(selection, wanted, true);
+    for (size_t i = 0; i < selection->count && !quiet; i++)
+        warnx("%s is not in use by this name, but as %s", policy_file, selection->at[i].identity);
+    free(wanted->real);
+    wanted->real = NULL;
+}
+
+void select_open(struct selection *selection, const char *policy_file, bool quiet)
+{
+    struct wanted wanted = {.real = NULL};
+    char *identity = policy_file != NULL ? identity_named(policy_file, &wanted.named) : NULL;
+    *selection = (struct selection){0};
+    find_places(&selection->places);
+    open_wanted(selection, identity != NULL ? &wanted : NULL, quiet);
+    if (selection->count == 0 && wanted.named.path != NULL)
+        open_by_other_name(selection, &wanted, policy_file, quiet);
     if (identity != NULL && selection->count == 0) {
         free(selection->at);
         selection->at = allocate(1, sizeof *selection->at);
         selection->at[0].identity = copy_text(identity);
         selection->count = 1;
     }
+    identity_free(&wanted.named);
     free(identity);
 }
 
@@ -146,61 +246,10 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out)
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
 }
 
-char *identity_of_file(const char *file)
-{
-    char *path = realpath(file, NULL);
-    if (path != NULL)
-        return path;
-    int error = errno;
-    const char *slash = strrchr(file, '/');
-    char *folder = slash == NULL ? copy_text(".") : format_text("%.*s/", (int)(slash - file), file);
-    char *parent = realpath(folder, NULL);
-    free(folder);
-    if (parent == NULL) {
-        errno = error;
-        err(EXIT_FAILURE, "%s: no such policy", file);
-    }
-    path = format_text("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash == NULL ? file : slash + 1);
-    free(parent);
-    return path;
-}
-
-/* Splits at blanks, in place, into a NULL-terminated list. */
-static const char **split(char *words)
-{
-    size_t count = 0;
-    const char **list = allocate(strlen(words) / 2 + 2, sizeof *list);
-    for (char *place, *word = strtok_r(words, " ", &place); word != NULL; word = strtok_r(NULL, " ", &place))
-        list[count++] = word;
-    return list;
-}
-
-struct policy *policy_load_identity(const char *identity, const char *const *options,
-                                    struct policy_problems *problems)
-{
-    struct policy *policy;
-    char *copy = copy_text(identity), *mark = NULL;
-    if (starts_with(copy, patterns_mark)) {
-        const char **patterns = split(copy + strlen(patterns_mark));
-        policy = policy_from_patterns(patterns, options, problems);
-        free(patterns);
-    } else if (access(copy, F_OK) != 0 && (mark = strstr(copy, both_mark)) != NULL) {
-        *mark = '\0';
-        const char **patterns = split(mark + strlen(both_mark));
-        policy = policy_load_with_patterns(copy, patterns, options, problems);
-        free(patterns);
-    } else {
-        policy = policy_load(copy, options, problems);
-    }
-    free(copy);
-    return policy;
-}
-
-struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why)
+struct policy *policy_of_identity(const char *identity, char **why)
 {
     struct policy_problems problems = {0};
-    char **options = segment_file != NULL && segment_file[0] != '\0' ? overrides_recall(segment_file) : NULL;
-    struct policy *policy = policy_load_identity(identity, (const char *const *)options, &problems);
+    struct policy *policy = policy_load_identity(identity, &problems);
     *why = NULL;
     for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {
         if (problems.at[i].is_error && problems.at[i].line > 0)
@@ -211,6 +260,5 @@ struct policy *policy_of_identity(const char *identity, const char *segment_file
     if (policy == NULL && *why == NULL)
         *why = copy_text("it can't be read");
     policy_problems_free(&problems);
-    overrides_free(options);
     return policy;
 }

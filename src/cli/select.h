@@ -1,8 +1,11 @@
 /*
  * select.h - which policies' segments a command acts on.
  *
- * With -p FILE: those of that policy (alone, or with targets of `run -t` behind its own); else all in the state
- * folder. Segments are mapped read-only where that serves. For observers; nothing is ever made or changed here.
+ * With -p FILE: those of that policy, whatever -t and -o its programs were run with; else all in the state folder. -p
+ * may also say more, by what an identity has behind the path (policy/identity.h): then only those that have just these
+ * targets, or just these options ("FILE + options:": none). If nobody uses the policy by this name, but by another name
+ * of the same file, that one is meant. Segments are mapped read-only where that serves. For observers; nothing is ever
+ * made or changed here.
  */
 #ifndef SOCKFUSE_CLI_SELECT_H
 #define SOCKFUSE_CLI_SELECT_H
@@ -16,7 +19,7 @@
 
 struct selected {
     struct segment segment; /* map == NULL: the policy of -p is not in use */
-    char *identity;         /* of the policy: its real path, or its patterns */
+    char *identity;         /* of the policy */
 };
 
 struct selection {
@@ -44,20 +47,9 @@ void find_places(struct state_places *places);
 void tell_nothing_in_use(const struct selection *selection, FILE *out);
 
 /*
- * The identity that -p FILE names: its real path; also for a file that is gone while its circuits live on. To be
- * freed.
+ * The policy of an identity as it is now: read from its file, with the targets of -t and the options of -o that are
+ * part of it. NULL: it can't be read or has errors (the first is in `*why`, to be freed).
  */
-char *identity_of_file(const char *file);
-
-/* Reads the policy of an identity, with -o's options or NULL, as policy_load does. */
-struct policy *policy_load_identity(const char *identity, const char *const *options,
-                                    struct policy_problems *problems);
-
-/*
- * The policy of an identity as it is now: read from its file, or made of its patterns, with the overrides that the
- * last `run -o` of it gave. NULL: it can't be read or has errors (the first is in `*why`, to be freed).
- * `segment_file` is its segment's path, or "" or NULL.
- */
-struct policy *policy_of_identity(const char *identity, const char *segment_file, char **why);
+struct policy *policy_of_identity(const char *identity, char **why);
 
 #endif

@@ -238,10 +238,7 @@ static const char *revision_note(const struct process_view *process, const struc
 {
     if (policy == NULL || policy->path == NULL) /* there is no file, or it can't be read */
         return "";
-    if (process->revision != policy->revision)
-        return process->keeps_policy ? "runs an earlier version of the policy, and takes no reload (started with -o)"
-                                     : "runs an earlier version of the policy (sockfuse reload)";
-    return process->keeps_policy ? "started with -o: takes no reload" : "";
+    return process->revision != policy->revision ? "runs an earlier version of the policy (sockfuse reload)" : "";
 }
 
 static void print_processes(const struct segment *segment, const struct policy *policy)
@@ -301,7 +298,7 @@ static void print_policy(const struct selected *selected, const struct policy *p
 static bool show(const struct selected *selected, struct json *json, bool first)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, selected->segment.path, &why);
+    struct policy *policy = policy_of_identity(selected->identity, &why);
     bool usable = policy != NULL || selected->segment.map != NULL;
     if (usable) {
         struct rows rows;

@@ -6,9 +6,11 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/status_json.h"
+#include "policy/identity.h"
 #include "segment/date.h"
 #include "segment/process.h"
 #include "segment/text.h"
@@ -205,11 +207,35 @@ static void write_no_room(struct json *json, const struct segment *segment)
     json_close(json, '}');
 }
 
+/* What the policy is made of: the file, and what the command line of `run` said besides. */
+static void write_parts(struct json *json, const char *text)
+{
+    struct identity identity;
+    if (!identity_read(&identity, text))
+        return;
+    json_string(json, "file", identity.path);
+    json_open(json, "patterns", '[');
+    for (char **pattern = identity.patterns; pattern != NULL && *pattern != NULL; pattern++)
+        json_string(json, NULL, *pattern);
+    json_close(json, ']');
+    json_open(json, "options", '{');
+    for (char **option = identity.options; option != NULL && *option != NULL; option++) {
+        char *equals = strchr(*option, '=');
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        json_string(json, *option, equals + 1);
+    }
+    json_close(json, '}');
+    identity_free(&identity);
+}
+
 void status_json(struct json *json, const struct selected *selected, const struct policy *policy,
                  const struct rows *rows)
 {
     json_open(json, NULL, '{');
     json_string(json, "policy", selected->identity);
+    write_parts(json, selected->identity);
     json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
     if (policy != NULL)
         write_revision(json, policy->revision);

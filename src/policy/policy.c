@@ -4,14 +4,13 @@
 #include "policy/policy.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "breaker/hash.h"
-#include "policy/bare.h"
+#include "policy/identity.h"
 #include "policy/index.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
@@ -138,41 +137,53 @@ static void add_pattern_targets(struct build *build, const char *const *patterns
 
 /* --- what the policy is called --- */
 
-static int by_text(const void *a, const void *b)
+static char *name_policy(const char *path, const char *const *patterns, const struct target *overrides,
+                         struct policy_problems *problems)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    char **options = overrides_write(overrides);
+    char *identity = options != NULL ? identity_write(path, patterns, (const char *const *)options) : NULL;
+    overrides_free(options);
+    if (identity == NULL)
+        problem_error(problems, 0, "out of memory");
+    if (identity == NULL || strlen(identity) < IDENTITY_MAX)
+        return identity;
+    problem_error(problems, 0,
+                  "the file's path, the targets of -t and the options of -o make a name of %zu bytes, and circuits are "
+                  "kept by names of at most %u; write targets and options into a policy file",
+                  strlen(identity), IDENTITY_MAX - 1);
+    free(identity);
+    return NULL;
 }
 
-/* "patterns: a b", sorted, each once; behind the file's path and " + " if there is a file. */
-static bool set_identity(struct policy *policy, const char *const *patterns)
+char *policy_identity(const char *path, const char *const *patterns, const char *const *overrides,
+                      struct policy_problems *problems)
 {
-    size_t count = 0, size = 0;
-    while (patterns != NULL && patterns[count] != NULL)
-        count++;
-    FILE *stream = open_memstream(&policy->identity, &size);
-    const char **sorted = reallocarray(NULL, count + 1, sizeof *sorted);
-    if (stream == NULL || sorted == NULL) {
-        if (stream != NULL)
-            bare_fclose(stream);
-        free(sorted);
-        return false;
+    struct target read;
+    *problems = (struct policy_problems){0};
+    overrides_read(&read, overrides, problems);
+    return problems->errors == 0 ? name_policy(path, patterns, &read, problems) : NULL;
+}
+
+static bool set_identity(struct build *build, const char *const *patterns)
+{
+    struct policy *policy = build->policy;
+    policy->identity = name_policy(policy->path, patterns, &build->overrides, build->problems);
+    return policy->identity != NULL;
+}
+
+/* The same patterns in another order are the same revision. */
+static bool add_patterns_to_revision(struct policy *policy, const char *const *patterns)
+{
+    struct identity identity;
+    char *text = identity_write(NULL, patterns, NULL);
+    const bool good = text != NULL && identity_read(&identity, text);
+    if (good) {
+        for (char **pattern = identity.patterns; *pattern != NULL; pattern++)
+            policy->revision = hash_bytes(policy->revision, *pattern, strlen(*pattern) + 1);
+        identity_free(&identity);
     }
-    if (policy->path != NULL)
-        fputs(policy->path, stream);
-    if (count > 0) {
-        memcpy(sorted, patterns, count * sizeof *sorted);
-        qsort(sorted, count, sizeof *sorted, by_text);
-    }
-    if (policy->path == NULL || count > 0)
-        fprintf(stream, "%spatterns:", policy->path != NULL ? " + " : "");
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && strcmp(sorted[i], sorted[i - 1]) == 0)
-            continue;
-        fprintf(stream, " %s", sorted[i]);
-        policy->revision = hash_bytes(policy->revision, sorted[i], strlen(sorted[i]) + 1);
-    }
-    free(sorted);
-    return bare_fclose(stream) == 0 && policy->identity != NULL;
+    free(text);
+    return good;
 }
 
 /* --- the whole --- */
@@ -209,16 +220,18 @@ static void read_source(struct build *build, const struct source *source)
         build->policy->text = strndup(source->text, source->length);
 }
 
-static bool read_file(struct build *build, const char *path)
+/* `known_as`: its cleaned path; NULL: to be found. */
+static bool read_file(struct build *build, const char *path, const char *known_as)
 {
     struct source source;
     if (!source_read(&source, path, build->problems))
         return false;
     read_source(build, &source);
     source_free(&source);
-    build->policy->path = realpath(path, NULL);
+    build->policy->path = known_as != NULL ? strdup(known_as) : policy_file_path(path);
     if (build->policy->path == NULL)
-        problem_error(build->problems, 0, "can't find the real path of `%.200s`: %s", path, strerror(errno));
+        problem_error(build->problems, 0, "the working folder is not known (%s); name `%.200s` by its full path",
+                      strerror(errno), path);
     return build->policy->path != NULL;
 }
 
@@ -231,8 +244,24 @@ static bool read_text(struct build *build, const char *path, const char *text)
     return build->policy->path != NULL || out_of_memory(build);
 }
 
-/* `text` NULL: what stands in the file. */
-static struct policy *build_policy(const char *path, const char *text, const char *const *patterns,
+/* Where a policy's file is read. */
+struct place {
+    const char *path;     /* NULL: there is none */
+    const char *text;     /* what it said; NULL: it is opened */
+    const char *known_as; /* the path by which it is known; NULL: that is to be found */
+};
+
+static bool read_place(struct build *build, const struct place *place)
+{
+    if (place->path == NULL) {
+        apply_defaults(build, &(struct draft){0});
+        return true;
+    }
+    return place->text != NULL ? read_text(build, place->path, place->text)
+                               : read_file(build, place->path, place->known_as);
+}
+
+static struct policy *build_policy(const struct place *place, const char *const *patterns,
                                    const char *const *overrides, struct policy_problems *problems)
 {
     struct build build = {.problems = problems};
@@ -245,12 +274,11 @@ static struct policy *build_policy(const char *path, const char *text, const cha
     build.policy->revision = HASH_BEGIN;
     target_set_built_in(&build.base.target);
     overrides_read(&build.overrides, overrides, problems);
-    if (path == NULL)
-        apply_defaults(&build, &(struct draft){0});
-    if (path == NULL || (text != NULL ? read_text(&build, path, text) : read_file(&build, path))) {
+    if (read_place(&build, place)) {
         add_pattern_targets(&build, patterns);
         policy_note_kinds(build.policy);
-        if (problems->errors == 0 && (!set_identity(build.policy, patterns) || !make_index(build.policy)))
+        if (problems->errors == 0 && set_identity(&build, patterns) &&
+            (!add_patterns_to_revision(build.policy, patterns) || !make_index(build.policy)))
             out_of_memory(&build);
         if (problems->errors == 0 && build.policy->target_count == 0)
             problem_warning(problems, 0, "no targets: nothing is guarded");
@@ -265,15 +293,31 @@ static struct policy *build_policy(const char *path, const char *text, const cha
 struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
                                          struct policy_problems *problems)
 {
-    return build_policy(path, NULL, patterns, overrides, problems);
+    return build_policy(&(struct place){.path = path}, patterns, overrides, problems);
 }
 
 struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
                                 const char *const *overrides, struct policy_problems *problems)
 {
-    struct policy *policy = build_policy(path, text, patterns, overrides, problems);
+    struct policy *policy = build_policy(&(struct place){.path = path, .text = text}, patterns, overrides, problems);
     if (policy != NULL)
         policy->revision = revision;
+    return policy;
+}
+
+struct policy *policy_load_identity(const char *text, struct policy_problems *problems)
+{
+    struct identity identity;
+    *problems = (struct policy_problems){0};
+    if (!identity_read(&identity, text)) {
+        problem_error(problems, 0, "out of memory");
+        return NULL;
+    }
+    /* By the very name, even if links or folders have changed since, by which another one would be found. */
+    const struct place place = {.path = identity.path, .known_as = identity.path};
+    struct policy *policy = build_policy(&place, (const char *const *)identity.patterns,
+                                         (const char *const *)identity.options, problems);
+    identity_free(&identity);
     return policy;
 }
 

@@ -41,6 +41,24 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
 struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
                                 const char *const *overrides, struct policy_problems *problems);
 /*
+ * The policy of an identity (identity.h) as it is now: its file, its patterns and its options. As policy_load
+ * otherwise.
+ */
+struct policy *policy_load_identity(const char *identity, struct policy_problems *problems);
+/*
+ * The identity of what policy_load_with_patterns would read of `path` (from policy_file_path; or NULL); the file is not
+ * asked. To be freed. NULL: something is wrong with the options, it is too long, or there is no memory: `problems` has
+ * it.
+ */
+char *policy_identity(const char *path, const char *const *patterns, const char *const *overrides,
+                      struct policy_problems *problems);
+/*
+ * The path by which a policy's file is known that was named so: absolute and cleaned, links not resolved. A relative
+ * one is in the working folder, as $PWD calls it if that is true. "x/.." goes, unless another file is meant, for x is a
+ * link. The file need not be there. To be freed; NULL: no memory, or no working folder (errno).
+ */
+char *policy_file_path(const char *name);
+/*
  * Adds a warning for each target and pattern that never takes anything because an earlier one takes all of it. For
  * those who show problems to people; the library need not know. Allocates.
  */

@@ -99,12 +99,8 @@ struct policy_index {
 };
 
 struct policy {
-    char *path; /* the file's real path; NULL for a policy made on the spot */
-    /*
-     * What the segment is named after: the real path; "patterns: a b c", sorted, each once; or both with " + "
-     * between.
-     */
-    char *identity;
+    char *path;     /* the file's, as policy_file_path has it; NULL for a policy made on the spot */
+    char *identity; /* what the segment is named after: identity.h */
     struct target *targets;
     size_t target_count;
     struct policy_index index; /* of targets and patterns, which change no more once it is made */

@@ -1,9 +1,11 @@
 /*
  * target.c - one target: its values and its patterns. See target.h.
  */
+#define _GNU_SOURCE
 #include "policy/target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "policy/distance.h"
@@ -43,8 +45,14 @@ static void read_override(struct target *overrides, const char *text, struct pol
     while (length > 0 && text[length - 1] == ' ')
         length--;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
-    const char *value = equals + 1 + strspn(equals + 1, " \t");
     const enum key_index key = key_named(name);
+    char *value = strdup(equals + 1 + strspn(equals + 1, " \t"));
+    if (value == NULL) {
+        problem_error(problems, 0, "out of memory");
+        return;
+    }
+    for (size_t end = strlen(value); end > 0 && (value[end - 1] == ' ' || value[end - 1] == '\t'); end--)
+        value[end - 1] = '\0';
     if (key == KEYS) {
         unsigned int distance;
         const char *nearest = key_nearest(name, &distance);
@@ -58,6 +66,7 @@ static void read_override(struct target *overrides, const char *text, struct pol
     } else {
         overrides->keys_overridden |= key_bit(key);
     }
+    free(value);
 }
 
 void overrides_read(struct target *overrides, const char *const *texts, struct policy_problems *problems)
@@ -65,6 +74,33 @@ void overrides_read(struct target *overrides, const char *const *texts, struct p
     *overrides = (struct target){0};
     for (; texts != NULL && *texts != NULL; texts++)
         read_override(overrides, *texts, problems);
+}
+
+char **overrides_write(const struct target *overrides)
+{
+    char value[VALUE_TEXT_MAX];
+    char **texts = calloc(KEYS + 1, sizeof *texts);
+    size_t count = 0;
+    for (unsigned int index = 0; texts != NULL && index < KEYS; index++) {
+        const enum key_index key = (enum key_index)index;
+        if ((overrides->keys_overridden & key_bit(key)) == 0)
+            continue;
+        key_format(key, overrides, value, sizeof value);
+        if (asprintf(&texts[count], "%s=%s", key_table[key].name, value) < 0) {
+            texts[count] = NULL;
+            overrides_free(texts);
+            return NULL;
+        }
+        count++;
+    }
+    return texts;
+}
+
+void overrides_free(char **texts)
+{
+    for (size_t i = 0; texts != NULL && texts[i] != NULL; i++)
+        free(texts[i]);
+    free(texts);
 }
 
 void target_override(struct target_draft *draft, const struct target *overrides)

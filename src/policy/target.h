@@ -21,8 +21,14 @@ void target_apply(struct target_draft *draft, const struct entry *entries, size_
 bool target_match(struct target *target, const struct entry *entry, struct policy_problems *problems);
 bool target_add_pattern(struct target *target, const char *text, unsigned int line, char *why, size_t why_size);
 
-/* Reads -o's strings into `overrides`, and puts them over a target. */
+/* Reads -o's strings into `overrides`; target_override puts them over a target. */
 void overrides_read(struct target *overrides, const char *const *texts, struct policy_problems *problems);
+/*
+ * Writes them back, each once: key by its first name, value as a file has it. NULL-terminated, to be freed with
+ * overrides_free; NULL: no memory.
+ */
+char **overrides_write(const struct target *overrides);
+void overrides_free(char **texts);
 void target_override(struct target_draft *draft, const struct target *overrides);
 
 /*

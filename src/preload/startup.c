@@ -158,7 +158,7 @@ static struct policy *find_policy(int argc, char *const *argv)
     /* Targets named on the spot stand alone unless a file is named beside them. */
     bool has_file =
         (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, found);
-    guest.keeps_policy = with_options || !has_file;
+    guest.keeps_policy = !has_file;
     if (has_file || with_patterns)
         policy = load(has_file ? found->path : NULL, with_patterns, with_options);
     free(copies[0]);

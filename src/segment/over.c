@@ -15,13 +15,15 @@
 
 #include "breaker/frame.h"
 #include "policy/bare.h"
+#include "policy/identity.h"
 #include "segment/clock.h"
 #include "segment/folder.h"
 #include "segment/process.h"
 
 #define TEMPORARY_LIFE_NS (60 * NS_PER_S)
-/* The names of files that may be over: the readable part of "patterns: …". */
-#define OVER_MARK "patterns-"
+/* Before the hash in the names of files that may be over: see segment_path. */
+static const char *const over_marks[] = {"patterns-", "options-"};
+#define OVER_MARKS (sizeof over_marks / sizeof *over_marks)
 #define OVER_NAME_TAIL (16u + sizeof SEGMENT_SUFFIX - 1) /* hash and suffix */
 #define OVER_AFTER_NS (24 * 60 * 60 * NS_PER_S)
 #define UNUSED_KEPT 16u
@@ -32,18 +34,6 @@
 #define ASKED_MAX 64u
 
 /* --- one segment --- */
-
-/* NAME-HASH.options beside NAME-HASH.segment: see cli/overrides.h. */
-static void remove_note(int folder, const char *name)
-{
-    char note[NAME_MAX + 1];
-    size_t length = strlen(name) - strlen(SEGMENT_SUFFIX);
-    if (length + sizeof ".options" > sizeof note)
-        return;
-    memcpy(note, name, length);
-    strcpy(note + length, ".options");
-    unlinkat(folder, note, 0);
-}
 
 static bool is_mapped_file(int folder, const char *name, const struct segment *segment)
 {
@@ -69,7 +59,6 @@ static enum removal remove_from(int folder, struct segment *segment, uint32_t mo
         segment_fail(error, segment->path, "the segment can't be removed", errno);
         return REMOVAL_FAILED;
     }
-    remove_note(folder, name);
     return REMOVAL_DONE;
 }
 
@@ -116,10 +105,17 @@ static uint64_t distance(uint64_t one, uint64_t other)
 
 static bool may_be_over(const char *name)
 {
-    size_t length = strlen(name), mark = strlen(OVER_MARK);
-    return length >= mark + OVER_NAME_TAIL && length <= NAME_MAX &&
-           strcmp(name + length - strlen(SEGMENT_SUFFIX), SEGMENT_SUFFIX) == 0 &&
-           memcmp(name + length - OVER_NAME_TAIL - mark, OVER_MARK, mark) == 0;
+    size_t length = strlen(name);
+    if (length < OVER_NAME_TAIL || length > NAME_MAX ||
+        strcmp(name + length - strlen(SEGMENT_SUFFIX), SEGMENT_SUFFIX) != 0)
+        return false;
+    length -= OVER_NAME_TAIL;
+    for (unsigned int i = 0; i < OVER_MARKS; i++) {
+        size_t mark = strlen(over_marks[i]);
+        if (length >= mark && memcmp(name + length - mark, over_marks[i], mark) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void note_old(struct sweep *sweep, const char *name, uint64_t changed_ns)
@@ -155,6 +151,11 @@ static bool sweep_one(const char *name, void *context)
     return true;
 }
 
+static bool is_of_a_run(const char *identity)
+{
+    return identity_has_patterns(identity) || identity_has_options(identity);
+}
+
 /* Looks into a file that may be over; `is_old`: for a day. */
 static void look_into(int fd, const char *folder, const char *name, bool is_old)
 {
@@ -168,14 +169,13 @@ static void look_into(int fd, const char *folder, const char *name, bool is_old)
         strcat(path, name);
         if (segment_open(segment, path, true, error)) {
             /* One that is used is not looked into again before the day is over. */
-            if (strncmp(segment_identity(segment), PATTERNS_IDENTITY, strlen(PATTERNS_IDENTITY)) != 0 ||
+            if (!is_of_a_run(segment_identity(segment)) ||
                 remove_from(fd, segment, ASKED_MAX, error) == REMOVAL_IN_USE)
                 utimensat(fd, name, NULL, AT_SYMLINK_NOFOLLOW);
             segment_detach(segment);
         } else if (is_old) {
             /* Of another version or boot, or damaged: nobody can use it. */
             unlinkat(fd, name, 0);
-            remove_note(fd, name);
         }
     }
     free(path);

@@ -2,8 +2,8 @@
  * over.h - segments that are over: nobody uses them, and they are removed.
  *
  * Circuits outlive their processes on purpose: a restart must not forget that a dependency is down. But a run of `-t`
- * with other patterns each time (a test's port) leaves a file each time. So who starts removes such files that nobody
- * has used for a day, and of those that nobody uses the oldest ones beyond a few; policies' files stay until
+ * or `-o` with other ones each time (a test's port, a rehearsal's seed) leaves a file each time. So who starts removes such files that nobody
+ * has used for a day, and of those that nobody uses the oldest ones beyond a few; those of a policy's file alone stay until
  * `sockfuse forget`. Start-up and the command line only: allocates.
  */
 #ifndef SOCKFUSE_SEGMENT_OVER_H
@@ -15,21 +15,18 @@
 #include "segment/places.h"
 #include "segment/segment.h"
 
-/* How the identity of a policy that was made of patterns on the spot begins. */
-#define PATTERNS_IDENTITY "patterns: "
-
 enum removal { REMOVAL_DONE, REMOVAL_IN_USE, REMOVAL_FAILED };
 
 /*
- * Removes the file of a segment that is mapped writable, if no living process is attached, and what `run` noted beside
- * it. REMOVAL_FAILED: `error` says why. The mapping stays. A process that attaches in this very moment notices within
+ * Removes the file of a segment that is mapped writable, if no living process is attached.
+ * REMOVAL_FAILED: `error` says why. The mapping stays. A process that attaches in this very moment notices within
  * a second that its file is gone, and attaches anew.
  */
 enum removal segment_remove(struct segment *segment, struct segment_error *error);
 
 /*
  * Removes from the folder (open as `fd`) the temporary files of killed starters (older than a minute), and segments of
- * runs of `-t` as above. Looks into two of them at most.
+ * runs of `-t` and `-o` as above. Looks into two of them at most.
  */
 void folder_sweep(int fd, const struct state_place *place);
 

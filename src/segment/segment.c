@@ -21,6 +21,7 @@
 #include "breaker/frame.h"
 #include "breaker/hash.h"
 #include "policy/bare.h"
+#include "policy/identity.h"
 #include "segment/clock.h"
 #include "segment/file.h"
 #include "segment/folder.h"
@@ -34,6 +35,8 @@
 #define FOLDER_TRIES 4u
 #define READABLE_NAME_MAX 32u
 
+_Static_assert(SEGMENT_IDENTITY_MAX == IDENTITY_MAX, "an identity can be read back");
+
 /*
  * The hash covers the layout too: two versions that run side by side have a file each and don't replace each other's.
  */
@@ -44,12 +47,16 @@ static uint64_t hash_identity(const char *identity)
     return hash_bytes(hash, layout, sizeof layout);
 }
 
-/* What people recognise the file by: "payments" of "/etc/payments.policy", "patterns" of "patterns: a b". */
+/*
+ * What people recognise the file by: "payments" of "/etc/payments.policy", "patterns" of "patterns: a b". Of a run with
+ * -t or -o it ends with "patterns" or "options", by which over.c finds it.
+ */
 static void add_readable_name(struct text *text, const char *identity)
 {
-    const char *slash = identity[0] == '/' ? strrchr(identity, '/') : NULL;
+    size_t end = identity_path_length(identity);
+    const char *slash = end > 0 ? memrchr(identity, '/', end) : NULL;
     const char *name = slash ? slash + 1 : identity;
-    size_t length = strcspn(name, ":"), suffix = strlen(".policy");
+    size_t length = end > 0 ? (size_t)(identity + end - name) : 0, suffix = strlen(".policy");
     if (length > suffix && strncmp(name + length - suffix, ".policy", suffix) == 0)
         length -= suffix;
     if (length > READABLE_NAME_MAX)
@@ -60,6 +67,10 @@ static void add_readable_name(struct text *text, const char *identity)
                      byte == '-' || byte == '_' || (byte == '.' && at > 0);
         text_add_bytes(text, plain ? &byte : "_", 1);
     }
+    if (identity_has_patterns(identity))
+        text_add(text, end > 0 ? "-patterns" : "patterns");
+    if (identity_has_options(identity))
+        text_add(text, "-options");
 }
 
 bool segment_path(const char *folder, const char *identity, char *path, size_t size)

@@ -123,13 +123,13 @@ class Words(CommandLine):
 class Environment(CommandLine):
     """What `run` gives to the program."""
 
-    def test_the_library_and_the_policy_by_their_real_paths(self):
+    def test_the_library_by_its_real_path_and_the_policy_by_its_name(self):
         self.sandbox.policy("[127.0.0.1:1]\n")
         link = os.path.join(self.sandbox.folder, "link.policy")
         os.symlink("test.policy", link)
-        found = self.given("-p", "link.policy")
+        found = self.given("-p", ".//link.policy")
         self.assertEqual(found["LD_PRELOAD"], str(LIBRARY))
-        self.assertEqual(found["SOCKFUSE_POLICY"], os.path.realpath(self.sandbox.policy_path))
+        self.assertEqual(found["SOCKFUSE_POLICY"], os.path.join(os.path.realpath(self.sandbox.folder), "link.policy"))
         self.assertNotIn("SOCKFUSE_TARGETS", found)
         self.assertNotIn("SOCKFUSE_OPTIONS", found)
         self.assertNotIn("SOCKFUSE_LOG", found)
@@ -556,13 +556,22 @@ circuit = address
         self.assertEqual(circuit["neutral"], {"unlisted": 2}, circuit)
         self.assertEqual(self.sandbox.circuit(refuses)["neutral"], {})
 
-    def test_options_on_the_spot_are_remembered_for_those_who_look(self):
+    def test_runs_with_options_are_shown_with_them(self):
         server = self.closed_port()
-        for options, threshold in ((("-o", "failure_threshold=7"), 7), (("-o", "failure_threshold=9"), 9), ((), 5)):
-            self.sockfuse("run", "-t", server.destination, *options, "--", "curl", "-sS", server.url)
-            (policy,) = json.loads(self.sockfuse("status", "--json").stdout)
-            self.assertEqual(policy["circuits"][0]["failure_threshold"], threshold)
-        self.assertEqual(policy["policy"], f"patterns: {server.destination}")
+        for option in "failure_threshold=7", "failure_threshold=9", "failure_threshold = 9", None:
+            self.sockfuse("run", "-t", server.destination, *(("-o", option) if option else ()), "--", "curl", "-sS",
+                          server.url)
+        found = {policy["policy"]: policy for policy in json.loads(self.sockfuse("status", "--json").stdout)}
+        name = f"patterns: {server.destination}"
+        self.assertEqual(set(found), {name, f"{name} + options: failure_threshold=7",
+                                      f"{name} + options: failure_threshold=9"})
+        for threshold, calls, options in (5, 1, ""), (7, 1, " + options: failure_threshold=7"), (
+                9, 2, " + options: failure_threshold=9"):
+            policy = found[name + options]
+            (circuit,) = policy["circuits"]
+            self.assertEqual((circuit["failure_threshold"], circuit["counters"]["failed"]), (threshold, calls))
+            self.assertEqual((policy["file"], policy["patterns"]), (None, [server.destination]))
+            self.assertEqual(policy["options"], {"failure_threshold": str(threshold)} if options else {})
         self.assertEqual([name for name in os.listdir(self.sandbox.state) if not name.endswith(".segment")], [])
 
     def test_p_narrows_also_to_runs_with_further_targets(self):

@@ -452,24 +452,20 @@ class Reload(Control):
         self.assertEqual((event["user"], event["program"]), (ME, "sockfuse"))
         self.assertEqual(event["policy_revision"], policy["policy_revision"])
 
-    def test_processes_with_options_keep_their_policy_and_that_is_said(self):
+    def test_processes_with_options_take_the_file_beneath_them(self):
         self.start(Server(reset_after_request))
         self.guard(self.server, failure_threshold=2)
         plain = self.client()
-        self.assertEqual(self.call(plain), "ECONNRESET")
         own = self.client(options=("-o", "failure_threshold=3"))
-        self.assertEqual(self.call(own), "ECONNRESET")
-        self.edit(failure_threshold=100)
+        self.assertEqual([self.call(client) for client in (plain, own)], ["ECONNRESET"] * 2)
+        self.edit(failure_threshold=100, on_open="ETIMEDOUT")
         out = self.does("reload")
-        self.assertRegex(out, rf"(?s)1 program takes it.*started with -o keeps what it has: pid {own.pid}")
-        self.assertEqual([self.call(plain)], ["ECONNRESET"])
-        self.assertEqual(self.circuit()["state"], "closed")
-        processes = self.processes()
-        self.assertEqual((processes[own.pid]["takes_reload"], processes[own.pid]["current"]), (False, False))
-        self.assertEqual((processes[plain.pid]["takes_reload"], processes[plain.pid]["current"]), (True, True))
-        self.assertIn("takes no reload (started with -o)", self.does("status"))
-        self.assertEqual(self.call(own), "ECONNRESET")
-        self.assertEqual(self.circuit()["state"], "open", "it opens at three, as it was told")
+        self.assertIn(f"{self.sandbox.policy_path} + options: failure_threshold=3: ", out)
+        self.assertEqual([self.call(plain) for _ in range(3)], ["ECONNRESET"] * 3)
+        self.assertEqual([self.call(own) for _ in range(3)], ["ECONNRESET", "ECONNRESET", "ETIMEDOUT"])
+        for policy in self.sandbox.status():
+            (process,) = policy["processes"]
+            self.assertEqual((process["takes_reload"], process["current"]), (True, True))
 
     def test_targets_on_the_command_line_stay_behind_the_files(self):
         self.start(Server(reset_after_request), Server(reset_after_request))

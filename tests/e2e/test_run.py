@@ -242,13 +242,16 @@ class WhichPolicy(Run):
         self.assertEqual(self.preloaded(["curl", "-sS", self.server.url]).output, bare.output)
         self.assertFalse(os.path.exists(self.sandbox.state) and os.listdir(self.sandbox.state))
 
-    def test_two_links_to_one_policy_share_its_circuits(self):
+    def test_two_names_of_one_file_are_two_policies(self):
         self.sandbox.guard(self.server, failure_threshold=2)
         link = os.path.join(self.sandbox.folder, "link.policy")
         os.symlink(self.sandbox.policy_path, link)
-        self.curl(how=PRELOAD)
-        self.curl(how=PRELOAD, env={"SOCKFUSE_POLICY": link})
+        for _ in range(2):
+            self.assertEqual(self.curl(how=PRELOAD).status, RESET_BY_CURL)
         self.assertEqual(self.curl().status, REFUSED_BY_CURL)
+        other = {"SOCKFUSE_POLICY": os.path.join(self.sandbox.folder, ".", "link.policy")}
+        self.assertEqual([self.curl(how=PRELOAD, env=other).status for _ in range(3)],
+                         [RESET_BY_CURL, RESET_BY_CURL, REFUSED_BY_CURL])
 
 
 class OnTheSpot(Run):
@@ -260,10 +263,12 @@ class OnTheSpot(Run):
 
     def test_runs_with_the_same_targets_share_their_circuits(self):
         self.server = self.serve(reset_after_request)
+        options = "-o", "failure_threshold=2", "-o", "recovery_timeout = 10s"
         for _ in range(2):
-            self.assertEqual(self.run_on_the_spot("-o", "failure_threshold=2").status, RESET_BY_CURL)
-        self.assertEqual(self.run_on_the_spot("-o", "failure_threshold=2", "-o", "jitter=0%").status, REFUSED_BY_CURL)
-        self.assertEqual(self.server.connections, 2)
+            self.assertEqual(self.run_on_the_spot(*options).status, RESET_BY_CURL)
+        self.assertEqual(self.run_on_the_spot("-o", "reset_timeout=10000ms", *options[:2]).status, REFUSED_BY_CURL)
+        self.assertEqual(self.run_on_the_spot(*options[:2]).status, RESET_BY_CURL, "other options, other circuits")
+        self.assertEqual(self.server.connections, 3)
 
     def test_a_bad_value_is_125(self):
         self.server = self.serve()

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "policy/keys.h"
 
@@ -98,21 +99,21 @@ static void more_connections_than_there_is_room_for_are_worth_a_warning(void **s
                    4, "pass unguarded");
 }
 
-/* It decides over the file's size alone: programs with another capacity share their circuits. */
+/* It decides over the file's size alone: a file that gets another one keeps its circuits. */
 static void it_is_no_part_of_the_identity(void **state)
 {
     (void)state;
-    static const char *const patterns[] = {"a:1", NULL}, *const options[] = {"capacity=9 circuits", NULL};
-    struct policy_problems problems[2];
-    struct policy *plain = policy_from_patterns(patterns, NULL, &problems[0]);
-    struct policy *small = policy_from_patterns(patterns, options, &problems[1]);
-    assert_true(plain != NULL && small != NULL);
-    assert_string_equal(plain->identity, small->identity);
-    assert_int_equal(small->capacity.circuits, 9);
-    for (unsigned int i = 0; i < 2; i++)
-        policy_problems_free(&problems[i]);
-    policy_free(plain);
-    policy_free(small);
+    char path[] = "/tmp/sockfuse-capacity-XXXXXX";
+    static const char text[] = "[defaults]\ncapacity = 9 circuits\n[a:1]\n";
+    struct policy_problems problems;
+    write_temporary(path, text, strlen(text));
+    struct policy *policy = policy_load(path, NULL, &problems);
+    assert_non_null(policy);
+    assert_string_equal(policy->identity, path);
+    assert_int_equal(policy->capacity.circuits, 9);
+    policy_problems_free(&problems);
+    policy_free(policy);
+    unlink(path);
 }
 
 int main(void)

@@ -123,6 +123,10 @@ static void a_segments_name_tells_people_its_policy(void **state)
     assert_string_equal(path, other);
     assert_true(segment_path("/", "patterns: 127.0.0.1:1 b:2", path, sizeof path));
     assert_int_equal(strncmp(path, "/patterns-", 10), 0);
+    assert_true(segment_path("/", "/etc/a.policy + patterns: 10.0.0.0/8:1", path, sizeof path));
+    assert_int_equal(strncmp(path, "/a-patterns-", 12), 0);
+    assert_true(segment_path("/", "/etc/a.policy + options: fallback=unix:/run/x", path, sizeof path));
+    assert_int_equal(strncmp(path, "/a-options-", 11), 0);
     /* No name is hidden, climbs or lacks an end. */
     assert_true(segment_path("/s", "/etc/..", path, sizeof path));
     assert_int_equal(strncmp(path, "/s/_.-", 6), 0);
@@ -307,7 +311,7 @@ static void segments_are_listed_by_name(void **state)
     leave_file(place, "c.segment");
     leave_file(place, ".hidden.segment");
     leave_file(place, "a.segment");
-    leave_file(place, "a.segment.options");
+    leave_file(place, "a.segment.old");
     leave_file(place, ".segment");
     leave_file(place, "B.segment");
     assert_true(segment_list(place->folder, note_name, &listing));
