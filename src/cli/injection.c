@@ -18,7 +18,7 @@ static bool needs_filters(const struct policy *policy)
         const struct target *target = &policy->targets[i];
         for (uint32_t fault = 0; target->mode != MODE_OFF && fault < target->fault_count; fault++) {
             enum fault_kind kind = (enum fault_kind)target->faults[fault].kind;
-            if (kind == FAULT_HANG || kind == FAULT_RESET || kind == FAULT_HTTP)
+            if (kind != FAULT_REFUSE && kind != FAULT_DELAY && kind != FAULT_SLOW)
                 return true;
         }
     }

@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 
 /*
- * False: some target injects a fault for which a socket must be made deaf (hang, reset, http-NNN), and the kernel does
+ * False: some target injects a fault for which a socket must be made deaf (all but refuse, delay and slow), and the kernel does
  * not allow this user to. Opens and closes a socket to find out; true also where that tells nothing.
  */
 bool injection_is_allowed(const struct policy *policy);

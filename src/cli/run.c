@@ -374,8 +374,8 @@ static int start(struct request *request)
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", getenv("SOCKFUSE_CLOCK"));
 
     if (!injection_is_allowed(policy))
-        warnx("this kernel lets root alone make a socket deaf: inject = hang, reset and http-NNN will do nothing to "
-              "%s; run it as root, or rehearse with refuse and delay",
+        warnx("this kernel lets root alone make a socket deaf: inject = hang, reset, silence, early-close and "
+              "http-NNN will do nothing to %s's attempts; run it as root, or rehearse with refuse, delay and slow",
               request->command[0]);
     bool foreign;
     if (program.examined && program.elf.bits != library.elf.bits)

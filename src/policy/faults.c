@@ -12,15 +12,22 @@
 #include "policy/value.h"
 
 #define BLANKS " \t"
-#define EXPECTED "expected `refuse`, `reset`, `hang`, `delay 200ms` or `http-503`, each with a share such as ` at 30%%`"
+#define EXPECTED                                                                                                       \
+    "expected `refuse`, `reset`, `hang`, `silence`, `early-close`, `delay 200ms`, `slow 2s` or `http-503`, each with " \
+    "a share such as ` at 30%%`"
 #define DELAY_MAX UINT64_C(3600000000000)
 #define FULL_SHARE 1000u
 /* "delay 123456789012345us at 99.9%, " */
 _Static_assert(FAULTS_MAX * 40 <= VALUE_TEXT_MAX, "the longest list fits");
 
-static const char *const names[] = {[FAULT_REFUSE] = "refuse", [FAULT_RESET] = "reset", [FAULT_HANG] = "hang"};
+static const char *const names[] = {
+    [FAULT_REFUSE] = "refuse",   [FAULT_RESET] = "reset",
+    [FAULT_HANG] = "hang",       [FAULT_SILENCE] = "silence",
+    [FAULT_EARLY_CLOSE] = "early-close", [FAULT_DELAY] = "delay",
+    [FAULT_SLOW] = "slow",
+};
 #define NAMES (sizeof names / sizeof *names)
-static const char delay[] = "delay", http[] = "http-", at[] = "at";
+static const char http[] = "http-", at[] = "at";
 
 static const struct value_rule delay_rule = {.type = VALUE_DURATION, .minimum = 1000000, .maximum = DELAY_MAX};
 static const struct value_rule share_rule = {.type = VALUE_PERCENT, .minimum = 1, .maximum = FULL_SHARE};
@@ -35,21 +42,24 @@ static bool take_word(char **text, char **word)
     return **word != '\0';
 }
 
+static bool takes_time(unsigned int kind)
+{
+    return kind == FAULT_DELAY || kind == FAULT_SLOW;
+}
+
 static bool parse_kind(struct injection *fault, char **text, struct complaint why)
 {
     char *word, *value;
     if (!take_word(text, &word))
         return complain(why, EXPECTED);
     for (unsigned int kind = FAULT_REFUSE; kind < NAMES; kind++) {
-        if (strcmp(word, names[kind]) == 0) {
-            fault->kind = kind;
+        if (strcmp(word, names[kind]) != 0)
+            continue;
+        fault->kind = kind;
+        if (!takes_time(kind))
             return true;
-        }
-    }
-    if (strcmp(word, delay) == 0) {
-        fault->kind = FAULT_DELAY;
         return take_word(text, &value) ? value_parse(&delay_rule, value, &fault->delay_ns, why.text, why.size)
-                                       : complain(why, "`delay` needs a duration such as `delay 200ms`");
+                                       : complain(why, "`%s` needs a duration such as `%s 200ms`", word, word);
     }
     const size_t length = sizeof http - 1;
     if (strncmp(word, http, length) != 0)
@@ -91,7 +101,7 @@ static bool parse_fault(struct target *target, char *text, uint32_t *sum, struct
         return false;
     *sum += fault.permille;
     if (*sum > FULL_SHARE)
-        return complain(why, "the shares add up to more than 100%%, and an attempt gets one fault at the most");
+        return complain(why, "the shares add up to more than 100%%, and a call gets one fault at the most");
     target->faults[target->fault_count++] = fault;
     return true;
 }
@@ -100,7 +110,7 @@ bool faults_parse(struct target *target, const char *text, char *why_text, size_
 {
     const struct complaint why = {why_text, why_size};
     struct target read = {.fault_count = 0};
-    char copy[256], *rest = copy;
+    char copy[VALUE_TEXT_MAX], *rest = copy;
     uint32_t sum = 0;
     if (strlen(text) >= sizeof copy)
         return complain(why, "too long; expected at most %u faults", FAULTS_MAX);
@@ -124,13 +134,13 @@ void faults_format(const struct target *target, char *text, size_t size)
     for (uint32_t i = 0; i < target->fault_count && length < size; i++) {
         const struct injection *fault = &target->faults[i];
         length += (size_t)snprintf(text + length, size - length, "%s", i > 0 ? ", " : "");
-        if (fault->kind < NAMES && length < size) {
-            length += (size_t)snprintf(text + length, size - length, "%s", names[fault->kind]);
-        } else if (fault->kind == FAULT_DELAY && length < size) {
-            value_format(&delay_rule, fault->delay_ns, value, sizeof value);
-            length += (size_t)snprintf(text + length, size - length, "%s %s", delay, value);
-        } else if (length < size) {
+        if (fault->kind >= NAMES && length < size)
             length += (size_t)snprintf(text + length, size - length, "%s%u", http, fault->status);
+        else if (length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s", names[fault->kind]);
+        if (takes_time(fault->kind) && length < size) {
+            value_format(&delay_rule, fault->delay_ns, value, sizeof value);
+            length += (size_t)snprintf(text + length, size - length, " %s", value);
         }
         if (fault->permille != FULL_SHARE && length < size) {
             value_format(&share_rule, fault->permille, value, sizeof value);
@@ -143,7 +153,7 @@ const char *faults_beyond_unix(const struct target *target)
 {
     for (uint32_t i = 0; i < target->fault_count; i++) {
         const enum fault_kind kind = (enum fault_kind)target->faults[i].kind;
-        if (kind != FAULT_REFUSE && kind != FAULT_DELAY)
+        if (kind != FAULT_REFUSE && !takes_time(kind))
             return kind == FAULT_HTTP ? "http" : names[kind];
     }
     return NULL;

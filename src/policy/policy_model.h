@@ -40,15 +40,25 @@ enum target_mode { MODE_ENFORCE, MODE_OBSERVE, MODE_OFF, MODE_OPEN, MODE_CLOSED 
 enum circuit_key { CIRCUIT_BY_DESTINATION, CIRCUIT_BY_ADDRESS, CIRCUIT_BY_TARGET };
 enum target_scope { SCOPE_HOST, SCOPE_PROCESS };
 
-/* The faults that a rehearsal gives to attempts. */
-enum fault_kind { FAULT_NONE, FAULT_REFUSE, FAULT_RESET, FAULT_HANG, FAULT_DELAY, FAULT_HTTP };
-#define FAULTS_MAX 4u
+/* The faults that a rehearsal gives to calls. */
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_REFUSE,
+    FAULT_RESET,
+    FAULT_HANG,
+    FAULT_SILENCE,
+    FAULT_EARLY_CLOSE,
+    FAULT_DELAY,
+    FAULT_SLOW,
+    FAULT_HTTP, /* the last one: sane.c */
+};
+#define FAULTS_MAX 7u
 struct injection {
     uint32_t kind;     /* enum fault_kind */
     uint32_t status;   /* FAULT_HTTP: 400 to 599 */
-    uint32_t permille; /* how many attempts get it */
+    uint32_t permille; /* how many calls get it */
     uint32_t reserved;
-    uint64_t delay_ns; /* FAULT_DELAY */
+    uint64_t delay_ns; /* FAULT_DELAY, FAULT_SLOW */
 };
 
 #define FALLBACK_HOST_MAX 256 /* bytes with the end */

@@ -14,6 +14,8 @@
 /* A name in the abstract name space that nobody has: it bears the socket's own number. */
 static const char nobody[] = "\0sockfuse: nobody ";
 
+#define OWN_HANDSHAKE_MS 1000 /* of a socket with itself; it takes microseconds */
+
 /* --- fallback --- */
 
 static void set_in(struct elsewhere *elsewhere, const struct endpoint *at)
@@ -140,19 +142,45 @@ bool elsewhere_refusing(struct elsewhere *elsewhere, int fd, const struct sockad
     return true;
 }
 
+/* To no address: then the kernel takes the binding back when the attempt is over, and the socket is fresh again. */
+static bool bind_to_any(int fd, sa_family_t family)
+{
+    struct elsewhere any = {.address.any.sa_family = family};
+    return bind(fd, &any.address.any, family == AF_INET ? sizeof any.address.in : sizeof any.address.in6) == 0;
+}
+
 bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted)
 {
     if (!own_address(elsewhere, fd, wanted))
         return false;
-    if (*port_of(elsewhere) == 0) {
-        /* To no address: then the kernel takes the binding back when the attempt
-         * is over, and the socket is fresh again. */
-        struct elsewhere any = {.address.any.sa_family = wanted->sa_family};
-        socklen_t length = wanted->sa_family == AF_INET ? sizeof any.address.in : sizeof any.address.in6;
-        if (bind(fd, &any.address.any, length) != 0 || !own_address(elsewhere, fd, wanted))
-            return false;
-    }
+    if (*port_of(elsewhere) == 0 && (!bind_to_any(fd, wanted->sa_family) || !own_address(elsewhere, fd, wanted)))
+        return false;
     return *port_of(elsewhere) != 0;
+}
+
+/*
+ * The end of the stream goes first, so that the peer reads that and no error: it is to see a client that has closed a
+ * connection which it kept. What follows is a reset, to which nobody listens any more.
+ */
+bool elsewhere_leave(int fd)
+{
+    const struct sockaddr no_peer = {.sa_family = AF_UNSPEC};
+    real.shutdown(fd, SHUT_WR);
+    /* Some kernels do not let go of it (EBUSY) while another thread waits in it. */
+    return real.connect(fd, &no_peer, sizeof no_peer) == 0;
+}
+
+bool elsewhere_leave_for_self(int fd)
+{
+    struct elsewhere peer, self;
+    peer.length = sizeof peer.address;
+    if (getpeername(fd, &peer.address.any, &peer.length) != 0 || !elsewhere_leave(fd))
+        return false;
+    /* Its name stays what it was, though the port is given back; but for one that the program has asked for. */
+    bind_to_any(fd, peer.address.any.sa_family);
+    if (!elsewhere_self(&self, fd, &peer.address.any))
+        return false;
+    return real.connect(fd, &self.address.any, self.length) == 0 || socket_becomes_writable(fd, OWN_HANDSHAKE_MS);
 }
 
 /* A program's own filter, which is left alone. (The kernel tells how long it is, or that it is no classic one.) */
@@ -162,7 +190,7 @@ static bool has_filter(int fd)
     return real.getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &length) != 0 || length > 0;
 }
 
-bool elsewhere_deafen(int fd, bool everything)
+bool elsewhere_deafen(int fd, enum deafness deafness)
 {
     /* The packet begins with its TCP header, whose length in words is in the upper half of byte 12. */
     static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
@@ -172,10 +200,18 @@ bool elsewhere_deafen(int fd, bool everything)
         BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  BPF_STMT(BPF_RET | BPF_K, 0),
     };
-    struct sock_fprog program = {
-        .len = (unsigned short)(everything ? sizeof drop_all / sizeof *drop_all : sizeof drop_data / sizeof *drop_data),
-        .filter = (struct sock_filter *)(uintptr_t)(everything ? drop_all : drop_data),
+    /* And its flags are byte 13: FIN is 1, RST 4. */
+    static const struct sock_filter drop_peer[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1 | 4, 7, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2), BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  BPF_STMT(BPF_RET | BPF_K, 0),
     };
+#define PROGRAM(rules) {.len = sizeof(rules) / sizeof *(rules), .filter = (struct sock_filter *)(uintptr_t)(rules)}
+    const struct sock_fprog programs[] = {
+        [DEAF_TO_ALL] = PROGRAM(drop_all), [DEAF_TO_DATA] = PROGRAM(drop_data), [DEAF_TO_PEER] = PROGRAM(drop_peer)};
+    const struct sock_fprog program = programs[deafness];
     return !has_filter(fd) && setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 

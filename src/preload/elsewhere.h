@@ -39,11 +39,21 @@ bool elsewhere_refusing(struct elsewhere *elsewhere, int fd, const struct sockad
 bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted);
 
 /*
- * What the socket shall not receive from itself: `everything`, so that it stays in SYN-SENT; or data alone, so that it
- * is connected, but does not read what it sends. False if the kernel does not
- * take the filter (no TCP socket, SO_LOCK_FILTER).
+ * A TCP socket that is connected leaves its peer, which sees the end of the stream, and is connected to itself; or is
+ * only disconnected: then ECONNRESET waits in it, and whoever polls it is woken. False: it could not be done; of the
+ * first, the socket may be disconnected all the same.
  */
-bool elsewhere_deafen(int fd, bool everything);
+bool elsewhere_leave_for_self(int fd);
+bool elsewhere_leave(int fd);
+
+/* What the socket shall not receive. */
+enum deafness {
+    DEAF_TO_ALL,  /* from itself: it stays in SYN-SENT */
+    DEAF_TO_DATA, /* from itself: it is connected, but does not read what it sends */
+    DEAF_TO_PEER, /* neither data, nor an end, nor a reset: only that the peer has taken what was sent */
+};
+/* False if the kernel does not take the filter (no TCP socket, one of the program's own, SO_LOCK_FILTER). */
+bool elsewhere_deafen(int fd, enum deafness deafness);
 void elsewhere_undeafen(int fd);
 
 #endif

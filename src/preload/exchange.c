@@ -11,6 +11,7 @@
 #include "preload/lineage.h"
 #include "preload/reload.h"
 #include "preload/real.h"
+#include "preload/rehearsal.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
 #include "preload/upload.h"
@@ -126,6 +127,16 @@ OWN_FRAME static int refuse_request(struct connection *connection, int fd)
     return ECONNRESET;
 }
 
+/* In rehearsal: a request that was admitted is drawn a fault. */
+static int rehearse(struct connection *connection, int fd)
+{
+    int verdict = rehearsal_request(connection, fd);
+    if (verdict != ECONNRESET)
+        return verdict;
+    life_settle(connection, SEEN_ERROR, ECONNRESET, false);
+    return refuse_request(connection, fd);
+}
+
 /*
  * The connection's station is retired: the call begins in the present one's segment, and later ones too. Others that
  * look at the connection in between find no call.
@@ -207,7 +218,7 @@ OWN_FRAME static int begin_call(struct connection *connection, int fd)
     connection_reset_http(connection);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
-    return SENDING_BEGINS;
+    return connection_has(connection, CONNECTION_DRAWS) ? rehearse(connection, fd) : SENDING_BEGINS;
 }
 
 /*

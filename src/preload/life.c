@@ -58,6 +58,10 @@ void life_follow(struct connection *connection, const struct policy *policy, con
         connection_mark(connection, CONNECTION_ONE_WAY);
     else
         connection_unmark(connection, CONNECTION_ONE_WAY);
+    if (target->fault_count)
+        connection_mark(connection, CONNECTION_DRAWS);
+    else
+        connection_unmark(connection, CONNECTION_DRAWS);
     /* The new one is followed before anybody can find it here, and the former one until nobody can. */
     uint32_t follows = keeping_follow(target);
     atomic_store_explicit(&connection->target, target, memory_order_release);

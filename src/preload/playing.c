@@ -2,7 +2,7 @@
  * playing.c - what a program meets after the connection in a rehearsal:
  * the reset, or the canned answer. See rehearsal.h.
  *
- * The socket is connected to itself, so what is sent into it comes out of it: the program is woken and reads by
+ * The socket is connected to itself (but for silence and ends on a kept connection), so what is sent into it comes out of it: the program is woken and reads by
  * whatever means, as it would from a server. What the program itself sends is taken by the wrapper. (What it sends
  * unseen, by stdio, the filter drops.)
  */
@@ -80,17 +80,26 @@ static bool begins_with(const struct iovec *vector, const char *word)
 }
 
 /* Whether an answer of HTTP/1 would be none: the request is TLS, or HTTP/2. */
-static bool can_be_answered(const struct iovec *vector)
+static bool can_be_answered(const struct connection *connection, const struct iovec *vector)
 {
-    return vector && !tls_is_record(vector->iov_base, vector->iov_len, true) && !begins_with(vector, "PRI * HTTP/2");
+    return vector && !connection_has(connection, CONNECTION_TLS) && !tls_is_record(vector->iov_base, vector->iov_len, true) && !begins_with(vector, "PRI * HTTP/2");
 }
 
 /* --- playing --- */
 
-static void play_answer(int fd, uint32_t status, const struct iovec *request)
+static void play_end(int fd)
+{
+    real.shutdown(fd, SHUT_RD);
+}
+
+static void play_answer(int fd, bool kept, uint32_t status, const struct iovec *request)
 {
     char answer[ANSWER_MAX];
     size_t length = write_answer(answer, status, begins_with(request, "HEAD "));
+    if (kept && !elsewhere_leave_for_self(fd)) {
+        play_end(fd);
+        return;
+    }
     elsewhere_undeafen(fd);
     /* A socket without unread or unsent bytes has room for it. */
     if (real.send(fd, answer, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length)
@@ -99,16 +108,16 @@ static void play_answer(int fd, uint32_t status, const struct iovec *request)
 
 /* Dissolving the association aborts it (tcp_disconnect):
  * ECONNRESET waits in the socket, and whoever polls it is woken. */
-static void play_reset(int fd)
+static void play_reset(int fd, bool kept)
 {
+    if (kept) {
+        if (!elsewhere_leave(fd))
+            play_end(fd);
+        return;
+    }
     struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     elsewhere_undeafen(fd);
     real.connect(fd, &nobody, sizeof nobody);
-}
-
-static enum fault_kind kind_of(const struct connection *connection)
-{
-    return (enum fault_kind)(atomic_load_explicit(&connection->fault, memory_order_relaxed) & FAULT_KIND_MASK);
 }
 
 /* Of several threads that send at once, one plays. */
@@ -136,17 +145,40 @@ static size_t all_bytes(const struct iovec *vector, size_t count)
     return bytes;
 }
 
+static bool takes_requests(enum fault_kind kind)
+{
+    return kind == FAULT_RESET || kind == FAULT_HTTP || kind == FAULT_SILENCE || kind == FAULT_EARLY_CLOSE;
+}
+
+/* The request was taken: what follows. */
+static void play(struct connection *connection, int fd, enum fault_kind kind, const struct iovec *first)
+{
+    uint32_t fault = atomic_load_explicit(&connection->fault, memory_order_relaxed);
+    uint32_t status = fault >> FAULT_STATUS_SHIFT & FAULT_STATUS_MASK;
+    bool kept = fault & FAULT_KEPT;
+    if (kind == FAULT_SILENCE)
+        return;
+    if (kind == FAULT_EARLY_CLOSE) {
+        play_end(fd);
+    } else if (kind == FAULT_HTTP && can_be_answered(connection, first)) {
+        play_answer(fd, kept, status, first);
+    } else {
+        atomic_store_explicit(&connection->fault, FAULT_RESET, memory_order_relaxed);
+        play_reset(fd, kept);
+    }
+}
+
 bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result)
 {
     struct connection *connection = life_of_anybody(entry);
     if (vector && !memory_vector_is_readable(vector, count))
         return false; /* the kernel says so */
     const struct iovec *first = vector ? first_bytes(vector, count) : NULL;
-    enum fault_kind kind = connection ? kind_of(connection) : FAULT_NONE;
-    if ((kind != FAULT_RESET && kind != FAULT_HTTP) || (vector && !first))
+    enum fault_kind kind = connection ? rehearsal_kind(connection) : FAULT_NONE;
+    if (!takes_requests(kind) || (vector && !first))
         return false;
     bool played = connection_has(connection, CONNECTION_PLAYED);
-    if (!played && socket_state(fd, false).stage != SOCKET_CONNECTED)
+    if (!played && socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage != SOCKET_CONNECTED)
         return false; /* the kernel says so */
     if (played && kind == FAULT_RESET)
         return false; /* the kernel says EPIPE, as after a real one */
@@ -156,26 +188,21 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
     connection_sent(entry, fd, *result, ECONNRESET, first, first ? 1 : 0);
     if (!begins_to_play(connection))
         return true;
-    uint32_t status = atomic_load_explicit(&connection->fault, memory_order_relaxed) >> FAULT_STATUS_SHIFT;
-    if (kind == FAULT_HTTP && can_be_answered(first)) {
-        play_answer(fd, status, first);
-        return true;
-    }
-    atomic_store_explicit(&connection->fault, FAULT_RESET, memory_order_relaxed);
-    play_reset(fd);
+    play(connection, fd, kind, first);
     return true;
 }
 
 void rehearsal_receiving(struct connection *connection, int fd, int flags)
 {
-    if (kind_of(connection) == FAULT_RESET && !(flags & MSG_DONTWAIT) && !connection_has(connection, CONNECTION_SENT) &&
-        !connection_has(connection, CONNECTION_PLAYED) && socket_blocks(fd) &&
-        socket_state(fd, false).stage == SOCKET_CONNECTED && begins_to_play(connection))
-        play_reset(fd);
+    enum fault_kind kind = rehearsal_kind(connection);
+    if ((kind == FAULT_RESET || kind == FAULT_EARLY_CLOSE) && !(flags & MSG_DONTWAIT) &&
+        !connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_PLAYED) &&
+        socket_blocks(fd) && socket_state(fd, false).stage == SOCKET_CONNECTED && begins_to_play(connection))
+        play(connection, fd, kind, NULL);
 }
 
 bool connection_is_over(descriptor entry)
 {
     const struct connection *connection = life_of_anybody(entry);
-    return connection && kind_of(connection) == FAULT_HTTP && connection_has(connection, CONNECTION_PLAYED);
+    return connection && rehearsal_kind(connection) == FAULT_HTTP && connection_has(connection, CONNECTION_PLAYED);
 }

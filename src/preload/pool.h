@@ -41,7 +41,7 @@ enum connection_flag {
     CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
     CONNECTION_REJECTED = 1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
     CONNECTION_SWAPPED = 1u << 17,  /* another preload has talked on its socket before the program could */
-    CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: it has a fault */
+    CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: its present call was given a fault */
     CONNECTION_PLAYED = 1u << 19,   /* what comes after the connection was played */
     CONNECTION_DELAYED = 1u << 20,  /* its attempt has not begun yet */
     CONNECTION_ONE_WAY = 1u << 21,  /* its target asks for a connection alone: what is sent on it is no call */
@@ -53,11 +53,14 @@ enum connection_flag {
     CONNECTION_SENDING = 1u << 30,  /* much is being sent just now */
     CONNECTION_CLOSES = 1u << 27,   /* the end of the stream is the answer to what was asked */
     CONNECTION_GAVE_UP = 1u << 26,  /* the program had waited long for the answer when it ended its side */
+    CONNECTION_DRAWS = 1u << 31,    /* in rehearsal: its calls may be given faults */
     CONNECTION_MAY_LOOP = 1u << 25, /* over IP, to a port that the kernel may have given to the socket itself */
 };
 
 #define FAULT_KIND_MASK 0xffu
 #define FAULT_STATUS_SHIFT 8
+#define FAULT_STATUS_MASK 0xffffu
+#define FAULT_KEPT (1u << 31) /* it was given to a request on a kept connection, which leads to the destination */
 
 /* How a connection's present call has ended. */
 enum call_end {
@@ -99,7 +102,7 @@ struct connection {
     _Atomic uint32_t follows;             /* its policy, as keeping.h has it */
     _Atomic uint32_t forks;               /* lineage_forks() when the socket was made */
     uint32_t raced_since;                 /* siblings_now() when the attempt began */
-    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status */
+    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status:16, FAULT_KEPT */
     _Atomic uint64_t cookie;              /* of its socket (SO_COOKIE) */
     size_t sibling_count;                 /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */

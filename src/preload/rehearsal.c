@@ -12,6 +12,7 @@
 #include "breaker/hash.h"
 #include "preload/elsewhere.h"
 #include "preload/interruption.h"
+#include "preload/life.h"
 #include "preload/limit.h"
 #include "preload/real.h"
 #include "preload/socket_state.h"
@@ -22,12 +23,12 @@
 #define OWN_NUMBERS 256u /* circuits that are numbered apart in a process without a run */
 #define NS_PER_US UINT64_C(1000)
 
-/* The numbers of attempts where no run shares them; a root of this file alone. */
+/* The numbers of calls where no run shares them; a root of this file alone. */
 static _Atomic uint32_t own_numbers[OWN_NUMBERS];
 
 /* --- the draw --- */
 
-/* Where an attempt falls between 0 and 999: by the seed, the target's name and its number, and by nothing else. */
+/* Where a call falls between 0 and 999: by the seed, the target's name and its number, and by nothing else. */
 static uint32_t lot(const struct target *target, uint32_t number)
 {
     uint64_t name = hash_bytes(HASH_BEGIN, target->name, strlen(target->name));
@@ -35,12 +36,11 @@ static uint32_t lot(const struct target *target, uint32_t number)
     return (uint32_t)(hash_spread(seed ^ hash_spread(name + number)) % PERMILLE);
 }
 
-static const struct injection *draw(struct connection *connection, const struct attempt *attempt)
+static const struct injection *draw(struct connection *connection, const struct target *target, uint32_t circuit)
 {
-    const struct target *target = attempt->target;
     uint32_t number =
-        guest.run ? rehearsal_number(&connection->station->segment, attempt->circuit, guest.run)
-                  : atomic_fetch_add_explicit(&own_numbers[attempt->circuit % OWN_NUMBERS], 1, memory_order_relaxed);
+        guest.run ? rehearsal_number(&connection->station->segment, circuit, guest.run)
+                  : atomic_fetch_add_explicit(&own_numbers[circuit % OWN_NUMBERS], 1, memory_order_relaxed);
     uint32_t drawn = lot(target, number), below = 0;
     for (uint32_t i = 0; i < target->fault_count && i < FAULTS_MAX; i++) {
         below += target->faults[i].permille;
@@ -50,7 +50,13 @@ static const struct injection *draw(struct connection *connection, const struct 
     return NULL;
 }
 
-/* --- the beginning --- */
+static void give(struct connection *connection, const struct injection *fault, uint32_t kind, uint32_t how)
+{
+    atomic_store_explicit(&connection->fault, kind | fault->status << FAULT_STATUS_SHIFT | how, memory_order_relaxed);
+    connection_mark(connection, CONNECTION_FAULTY);
+}
+
+/* --- an attempt begins --- */
 
 static bool make_ready(const struct injection *fault, struct connection *connection, int fd,
                        const struct sockaddr *address, struct attempt_ticket *ticket)
@@ -60,9 +66,11 @@ static bool make_ready(const struct injection *fault, struct connection *connect
         return elsewhere_refusing(&ticket->elsewhere, fd, address);
     case FAULT_RESET:
     case FAULT_HANG:
+    case FAULT_SILENCE:
+    case FAULT_EARLY_CLOSE:
     case FAULT_HTTP:
         return !connection_has(connection, CONNECTION_UNIX) && elsewhere_self(&ticket->elsewhere, fd, address) &&
-               elsewhere_deafen(fd, fault->kind == FAULT_HANG);
+               elsewhere_deafen(fd, fault->kind == FAULT_HANG ? DEAF_TO_ALL : DEAF_TO_DATA);
     case FAULT_DELAY:
         ticket->delay_ns = fault->delay_ns;
         connection_mark(connection, CONNECTION_DELAYED);
@@ -76,11 +84,10 @@ OWN_FRAME enum passage rehearsal_begin(struct connection *connection, int fd, co
                                        const struct sockaddr *address, struct attempt_ticket *ticket)
 {
     /* No connection: another thread has closed the descriptor meanwhile. */
-    const struct injection *fault = connection ? draw(connection, attempt) : NULL;
+    const struct injection *fault = connection ? draw(connection, attempt->target, attempt->circuit) : NULL;
     if (!fault || !make_ready(fault, connection, fd, address, ticket))
         return PASSAGE_GUARDED;
-    atomic_store_explicit(&connection->fault, fault->kind | fault->status << FAULT_STATUS_SHIFT, memory_order_relaxed);
-    connection_mark(connection, CONNECTION_FAULTY);
+    give(connection, fault, fault->kind, 0);
     rehearsal_mark(&connection->station->segment, attempt->circuit, connection->place.call, attempt->shard);
     return PASSAGE_DIVERTED;
 }
@@ -158,4 +165,66 @@ int rehearsal_connect_late(struct connection *connection, struct attempt_ticket 
     if (limit->way == LIMIT_BARE)
         *limit = (struct limit){.until_ns = until_ns, .way = LIMIT_AT_ONCE, .is_own = true, .is_kernels = true};
     return connection_connect(ticket, address, length);
+}
+
+/* --- a request begins on a kept connection --- */
+
+/* As in a send that has no room: the program's own SO_SNDTIMEO ends it, and a signal that interrupts. */
+static int send_late(int fd, uint64_t delay_ns)
+{
+    bool blocks = socket_blocks(fd);
+    uint64_t now_ns = clock_real_ns(), begins_ns = now_ns + delay_ns;
+    uint64_t until_ns = blocks ? own_until_ns(fd, now_ns) : UINT64_MAX;
+    bool slept = wait_until(clock_to_kernel_ns(begins_ns < until_ns ? begins_ns : until_ns));
+    if (blocks && !slept)
+        return EINTR;
+    return until_ns < begins_ns ? EAGAIN : SENDING_BEGINS;
+}
+
+/* Whether the connection is as a fault needs it. One that its peer has left meets a real fault. */
+static bool can_meet(const struct connection *connection, int fd, enum fault_kind kind)
+{
+    bool is_unix = connection_has(connection, CONNECTION_UNIX);
+    if (!life_is_same_socket(connection, fd) || socket_state(fd, is_unix).stage != SOCKET_CONNECTED)
+        return false;
+    return (kind != FAULT_RESET && kind != FAULT_HTTP) || (!is_unix && socket_is_tcp(fd));
+}
+
+/* Where a connection was that has met one of these, nothing else is met any more. */
+static bool is_final(enum fault_kind kind)
+{
+    return kind != FAULT_NONE && kind != FAULT_REFUSE && kind != FAULT_DELAY && kind != FAULT_SLOW;
+}
+
+OWN_FRAME int rehearsal_request(struct connection *connection, int fd)
+{
+    const struct target *target = connection_target(connection);
+    struct segment *segment = &connection->station->segment;
+    const struct quiet_place place = connection->place;
+    if (connection_has(connection, CONNECTION_FAULTY)) {
+        if (is_final(rehearsal_kind(connection)))
+            return SENDING_FAULTY;
+        connection_unmark(connection, CONNECTION_FAULTY);
+    }
+    const struct injection *fault = draw(connection, target, place.circuit);
+    if (!fault || !can_meet(connection, fd, (enum fault_kind)fault->kind)) {
+        rehearsal_unmark(segment, place.call);
+        return SENDING_BEGINS;
+    }
+    rehearsal_mark(segment, place.circuit, place.call, place.call);
+    switch (fault->kind) {
+    case FAULT_REFUSE:
+        return ECONNRESET;
+    case FAULT_DELAY:
+        return send_late(fd, fault->delay_ns);
+    case FAULT_HANG: /* what is sent on a connection is lost, as an attempt is */
+    case FAULT_SILENCE:
+    case FAULT_EARLY_CLOSE:
+        elsewhere_deafen(fd, DEAF_TO_PEER); /* where it can't be, the peer's own end would be heard */
+        give(connection, fault, fault->kind == FAULT_HANG ? FAULT_SILENCE : fault->kind, FAULT_KEPT);
+        return SENDING_FAULTY;
+    default:
+        give(connection, fault, fault->kind, FAULT_KEPT);
+        return SENDING_FAULTY;
+    }
 }

@@ -71,19 +71,24 @@ static struct socket_state tcp_state(int fd)
 }
 
 /*
- * What poll says of it: POLLRDHUP, POLLHUP, POLLERR; negative: it failed. Not libc's function: that is a cancellation
+ * What poll says of it within that time, POLLHUP and POLLERR always; negative: it failed. Not libc's function: that is a cancellation
  * point, also where the program's own call is none (tests/preload/test_threads.c), and some programs bring their own.
  */
-static int poll_at_once(int fd)
+static int poll_for(int fd, short events, int ms)
 {
-    struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+    struct pollfd look = {.fd = fd, .events = events};
 #ifdef SYS_poll
-    long count = real.syscall(SYS_poll, (long)&look, 1, 0, 0, 0, 0);
+    long count = real.syscall(SYS_poll, (long)&look, 1, ms, 0, 0, 0);
 #else
-    struct timespec at_once = {0};
-    long count = real.syscall(SYS_ppoll, (long)&look, 1, (long)&at_once, 0, 0, 0);
+    struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * (long)NS_PER_MS};
+    long count = real.syscall(SYS_ppoll, (long)&look, 1, (long)&wait, 0, 0, 0);
 #endif
     return count < 0 ? -1 : look.revents;
+}
+
+static int poll_at_once(int fd)
+{
+    return poll_for(fd, POLLRDHUP, 0);
 }
 
 /*
@@ -171,6 +176,19 @@ uint64_t socket_unsent(int fd)
 {
     int count = 0;
     return ioctl(fd, SIOCOUTQ, &count) == 0 && count > 0 ? (uint64_t)count : 0;
+}
+
+bool socket_becomes_writable(int fd, int ms)
+{
+    int events = poll_for(fd, POLLOUT, ms);
+    return events > 0 && (events & POLLOUT) && !(events & (POLLERR | POLLHUP));
+}
+
+bool socket_is_tcp(int fd)
+{
+    int protocol = 0;
+    socklen_t length = sizeof protocol;
+    return real.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 && protocol == IPPROTO_TCP;
 }
 
 bool socket_blocks(int fd)

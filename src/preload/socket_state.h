@@ -53,6 +53,12 @@ bool socket_has_unread(int fd);
 bool socket_has_unsent(int fd);
 uint64_t socket_unsent(int fd);
 
+/* Waits until it is connected and can be written to, so long at the most. No cancellation point. */
+bool socket_becomes_writable(int fd, int ms);
+
+/* Whether it is a TCP socket, and no other stream (MPTCP, UNIX). */
+bool socket_is_tcp(int fd);
+
 /* Whether reads and writes on it wait. */
 /* SO_RCVLOWAT: how many bytes a blocking receive waits for. */
 int socket_low_water(int fd);

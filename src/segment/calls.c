@@ -98,13 +98,13 @@ bool calls_begin(struct segment *segment, uint32_t call, const struct call_view 
     return true;
 }
 
-void calls_mark_injected(struct segment *segment, uint32_t call)
+void calls_mark_injected(struct segment *segment, uint32_t call, bool injected)
 {
     struct call *record = record_at(segment, call);
 
     if (record != NULL)
         /* Relaxed: who settles the call before it is seen has settled nothing that was injected yet. */
-        atomic_store_explicit(&record->injected, 1, memory_order_relaxed);
+        atomic_store_explicit(&record->injected, injected, memory_order_relaxed);
 }
 
 bool calls_read(const struct segment *segment, uint32_t call, struct call_view *view)

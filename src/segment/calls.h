@@ -40,7 +40,7 @@ struct call_view {
     uint64_t due_ns, started_ns;
     uint64_t grace_ns; /* so much later than due_ns it is overdue to other processes than its own */
     struct ticket ticket;
-    bool injected; /* its connection was given a fault in rehearsal */
+    bool injected; /* it was given a fault in rehearsal */
 };
 
 /* When a wait that begins now is overdue; a timeout of 0 is none. */
@@ -69,8 +69,8 @@ void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_n
 _Atomic uint64_t *calls_note_probe(struct segment *segment, uint32_t call, int address);
 /* Makes the record known to those who look for a circuit's, before its call begins. */
 void calls_name_circuit(struct segment *segment, uint32_t call, uint32_t circuit);
-/* Whatever comes of the record's calls, until it is given back, is injected. */
-void calls_mark_injected(struct segment *segment, uint32_t call);
+/* Whether what comes of the record's calls is injected; until it is said otherwise, or the record is given back. */
+void calls_mark_injected(struct segment *segment, uint32_t call, bool injected);
 /*
  * Takes the next call of a record whose last one is settled, for one thread of those that want to; false for the
  * others. calls_begin begins it; if it comes to nothing, calls_settle with the same view gives it up.

@@ -76,7 +76,7 @@ struct call {
     _Atomic uint64_t generation; /* of its ticket */
     _Atomic uint64_t token;      /* of its ticket */
     _Atomic uint32_t address;    /* of its ticket, + 1 */
-    _Atomic uint16_t injected;   /* its connection was given a fault in rehearsal */
+    _Atomic uint16_t injected;   /* it was given a fault in rehearsal */
     _Atomic uint16_t grace_s;    /* so much later others may charge it: it is sending, and they can't see how */
     _Atomic uint64_t share;      /* of its circuit's max_connections (bulkhead.c) */
 };

@@ -11,7 +11,7 @@
 
 #define NUMBER_BITS 32
 
-/* A word of the entry: run:32 | number of the next attempt:32. */
+/* A word of the entry: run:32 | number of the next call:32. */
 static uint64_t word_after(uint64_t word, uint32_t run)
 {
     uint32_t number = word >> NUMBER_BITS == run ? (uint32_t)word : 0;
@@ -57,7 +57,12 @@ void rehearsal_mark(struct segment *segment, uint32_t circuit, uint32_t call, un
 {
     struct circuit *at = circuits_at(segment, circuit);
 
-    calls_mark_injected(segment, call);
+    calls_mark_injected(segment, call, true);
     if (at != NULL)
         counters_add(&at->counters, shard, COUNT_INJECTED);
+}
+
+void rehearsal_unmark(struct segment *segment, uint32_t call)
+{
+    calls_mark_injected(segment, call, false);
 }

@@ -1,8 +1,8 @@
 /*
  * rehearsal.h - what injected faults leave in the segment: the numbers they are drawn by, and their marks.
  *
- * A rehearsal repeats: the n-th attempt on a circuit in one run gets the same fault as the n-th in the next. So
- * attempts are numbered in the circuit's entry, for all processes of one `sockfuse run`. An outcome that was injected
+ * A rehearsal repeats: the n-th call on a circuit in one run gets the same fault as the n-th in the next. So
+ * calls are numbered in the circuit's entry, for all processes of one `sockfuse run`. An outcome that was injected
  * bears a mark, so that nobody takes a rehearsal for an incident. Async-signal-safe; no system call.
  */
 #ifndef SOCKFUSE_SEGMENT_REHEARSAL_H
@@ -13,15 +13,14 @@
 #include "segment/segment.h"
 
 /*
- * The number of this attempt among those on the circuit in the run, from 0 on; each caller gets another. `run` is a
+ * The number of this call among those on the circuit in the run, from 0 on; each caller gets another. `run` is a
  * hash of the run's name, not 0. A few runs at a time are told apart; of more, the one that is pushed out begins anew.
  */
 uint32_t rehearsal_number(struct segment *segment, uint32_t circuit, uint32_t run);
 
-/*
- * Marks a call that the caller has just begun: whatever comes of it, until its record is given back, is injected.
- * Counts it.
- */
+/* Marks a call that the caller has just begun: whatever comes of it is injected. Counts it. */
 void rehearsal_mark(struct segment *segment, uint32_t circuit, uint32_t call, unsigned int shard);
+/* The next call on the same record, which was just begun, is given no fault. */
+void rehearsal_unmark(struct segment *segment, uint32_t call);
 
 #endif

@@ -27,6 +27,8 @@
 #define SOMETIMES "127.0.1.6"
 #define BUSINESS "127.0.1.7"
 #define TOUCHY "127.0.1.8"
+#define SILENT "127.0.1.9"
+#define CLOSING "127.0.1.10"
 
 static const char inject_policy[] = "[defaults]\n"
                                     "failure_threshold = 1000\n"
@@ -41,6 +43,8 @@ static const char inject_policy[] = "[defaults]\n"
                                     "[business]\nmatch = 127.0.1.7:*\ninject = http-404\n"
                                     "[touchy]\nmatch = 127.0.1.8:*\ninject = http-503\n"
                                     "failure_threshold = 3\nreset_timeout = 1h\n"
+                                    "[silent]\nmatch = 127.0.1.9:*\ninject = silence\n"
+                                    "[closing]\nmatch = 127.0.1.10:*\ninject = early-close\n"
                                     "[six]\nmatch = [::1]:*\ninject = reset\n";
 
 /* What the tests ask for; vectors want it writable. */

@@ -187,6 +187,63 @@ static void file_sent_meets_the_reset_at_once(void **state)
     server_stop(&server);
 }
 
+/* --- silence, and an early close --- */
+
+static void injected_silence_takes_any_request_and_says_nothing(void **state)
+{
+    const struct timeval timeout = {.tv_usec = 70000};
+    struct server server;
+    (void)state;
+    server_start(&server, SILENT, SERVER_LISTENS);
+    for (size_t i = 0; i < WAYS_TO_SEND; i++) {
+        char byte;
+        at_hand = ways_to_send[i].name;
+        int fd = caller_connect(&server, 0);
+        struct pollfd look = {.fd = fd, .events = POLLIN | POLLRDHUP};
+        CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
+        assert_int_equal(ways_to_send[i].send(fd), LENGTH);
+        assert_int_equal(poll(&look, 1, 10), 0);
+        assert_int_equal(recv(fd, &byte, 1, 0), -1);
+        assert_int_equal(errno, EAGAIN);
+        expect(&server, "1 failed:response-timeout, 1 injected");
+        close(fd);
+    }
+    nobody_came(&server);
+    server_stop(&server);
+}
+
+static void injected_end_follows_any_request(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, CLOSING, SERVER_LISTENS);
+    for (size_t i = 0; i < WAYS_TO_SEND; i++) {
+        char byte;
+        at_hand = ways_to_send[i].name;
+        int fd = caller_connect(&server, 0);
+        assert_int_equal(ways_to_send[i].send(fd), LENGTH);
+        assert_int_equal(recv(fd, &byte, 1, 0), 0);
+        expect(&server, "1 failed:early-close, 1 injected");
+        close(fd);
+    }
+    nobody_came(&server);
+    server_stop(&server);
+}
+
+static void injected_end_meets_who_waits_for_the_server_to_speak(void **state)
+{
+    struct server server;
+    char byte;
+    (void)state;
+    server_start(&server, CLOSING, SERVER_LISTENS);
+    int fd = caller_connect(&server, 0);
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+    expect(&server, "1 failed:early-close, 1 injected");
+    nobody_came(&server);
+    server_stop(&server);
+}
+
 /* --- an answer --- */
 
 static void injected_answer_follows_any_request(void **state)
@@ -352,6 +409,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(injected_reset_meets_who_waits_for_the_server_to_speak),
         cmocka_unit_test(injected_answer_wakes_another_thread),
         cmocka_unit_test(file_sent_meets_the_reset_at_once),
+        cmocka_unit_test(injected_silence_takes_any_request_and_says_nothing),
+        cmocka_unit_test(injected_end_follows_any_request),
+        cmocka_unit_test(injected_end_meets_who_waits_for_the_server_to_speak),
         cmocka_unit_test(injected_answer_follows_any_request),
         cmocka_unit_test(injected_answer_is_read_by_whatever_means),
         cmocka_unit_test(injected_business_answer_is_no_failure),

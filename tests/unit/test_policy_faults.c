@@ -13,17 +13,21 @@ static void faults_are_stored_in_the_order_of_the_file(void **state)
 {
     (void)state;
     struct policy *policy =
-        good_policy("[a:1]\ninject = refuse at 10% ,delay 200ms at 30.5%, http-503 at 20%,hang\tat 39.5%\n"
+        good_policy("[a:1]\ninject = refuse at 10% ,delay 200ms at 30.5%, http-503 at 20%,hang\tat 34.5%,"
+                    "silence at 1%, early-close at 1%, slow 2s at 3%\n"
                     "inject_seed = 4294967295\n");
     const struct target *target = &policy->targets[0];
     static const struct injection expected[] = {
         {.kind = FAULT_REFUSE, .permille = 100},
         {.kind = FAULT_DELAY, .permille = 305, .delay_ns = 200 * MS},
         {.kind = FAULT_HTTP, .permille = 200, .status = 503},
-        {.kind = FAULT_HANG, .permille = 395},
+        {.kind = FAULT_HANG, .permille = 345},
+        {.kind = FAULT_SILENCE, .permille = 10},
+        {.kind = FAULT_EARLY_CLOSE, .permille = 10},
+        {.kind = FAULT_SLOW, .permille = 30, .delay_ns = 2000 * MS},
     };
-    assert_int_equal(target->fault_count, 4);
-    for (unsigned int i = 0; i < 4; i++)
+    assert_int_equal(target->fault_count, 7);
+    for (unsigned int i = 0; i < 7; i++)
         assert_memory_equal(&target->faults[i], &expected[i], sizeof expected[i]);
     assert_int_equal(target->inject_seed, UINT32_MAX);
     policy_free(policy);
@@ -39,6 +43,10 @@ static void faults_are_written_back_in_the_files_own_syntax(void **state)
         {"hang at 0.1%", "hang at 0.1%"},
         {"delay 1500ms", "delay 1500ms"},
         {"delay 60s at 99.9%", "delay 1m at 99.9%"},
+        {"silence", "silence"},
+        {"early-close at 5%", "early-close at 5%"},
+        {"slow 2000ms at 1%, early-close", NULL},
+        {"slow 2000ms at 1%", "slow 2s at 1%"},
         {"http-400,http-599 at 0.5%", NULL},
         {"http-400 at 50%,http-599 at 0.5%", "http-400 at 50%, http-599 at 0.5%"},
         {"refuse at 25%, refuse at 25%, refuse at 25%, refuse at 25%",
@@ -73,13 +81,16 @@ static void bad_faults_are_refused_with_what_is_expected(void **state)
         {"delay at 30%", "expected a duration"},
         {"delay 200", "the duration has no unit"},
         {"delay 2h", "too long"},
+        {"slow", "`slow` needs a duration"},
+        {"silence 2s", "`2s` is not understood"},
         {"http", "is no fault"},
         {"http-", "expected a status from 400 to 599"},
         {"http-399", "expected a status from 400 to 599"},
         {"http-600", "expected a status from 400 to 599"},
         {"http-50x", "expected a status from 400 to 599"},
         {"http-5030", "expected a status from 400 to 599"},
-        {"hang at 1%, hang at 1%, hang at 1%, hang at 1%, hang at 1%", "at most 4 faults"},
+        {"hang at 1%, hang at 1%, hang at 1%, hang at 1%, hang at 1%, hang at 1%, hang at 1%, hang at 1%",
+         "at most 7 faults"},
         {"none, refuse", "is no fault"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
