@@ -158,14 +158,9 @@ bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *
     return *port_of(elsewhere) != 0;
 }
 
-/*
- * The end of the stream goes first, so that the peer reads that and no error: it is to see a client that has closed a
- * connection which it kept. What follows is a reset, to which nobody listens any more.
- */
 bool elsewhere_leave(int fd)
 {
     const struct sockaddr no_peer = {.sa_family = AF_UNSPEC};
-    real.shutdown(fd, SHUT_WR);
     /* Some kernels do not let go of it (EBUSY) while another thread waits in it. */
     return real.connect(fd, &no_peer, sizeof no_peer) == 0;
 }
@@ -174,7 +169,15 @@ bool elsewhere_leave_for_self(int fd)
 {
     struct elsewhere peer, self;
     peer.length = sizeof peer.address;
-    if (getpeername(fd, &peer.address.any, &peer.length) != 0 || !elsewhere_leave(fd))
+    if (getpeername(fd, &peer.address.any, &peer.length) != 0)
+        return false;
+    /*
+     * The end of the stream goes first, so that the peer reads that and no error: it sees a client that closes a
+     * connection which it has kept. What follows is a reset, to which nobody listens any more. (Before a reset that is
+     * to be met it can't go: of a connection that both sides have closed there would be none.)
+     */
+    real.shutdown(fd, SHUT_WR);
+    if (!elsewhere_leave(fd))
         return false;
     /* Its name stays what it was, though the port is given back; but for one that the program has asked for. */
     bind_to_any(fd, peer.address.any.sa_family);

@@ -39,12 +39,12 @@ bool elsewhere_refusing(struct elsewhere *elsewhere, int fd, const struct sockad
 bool elsewhere_self(struct elsewhere *elsewhere, int fd, const struct sockaddr *wanted);
 
 /*
- * A TCP socket that is connected leaves its peer, which sees the end of the stream, and is connected to itself; or is
- * only disconnected: then ECONNRESET waits in it, and whoever polls it is woken. False: it could not be done; of the
- * first, the socket may be disconnected all the same.
+ * A TCP socket that is connected leaves its peer, which is sent a reset: then ECONNRESET waits in it, and whoever polls
+ * it is woken. Or the peer reads the end of the stream, and the socket is connected to itself. False: it could not be
+ * done; of the second, the socket may be disconnected all the same.
  */
-bool elsewhere_leave_for_self(int fd);
 bool elsewhere_leave(int fd);
+bool elsewhere_leave_for_self(int fd);
 
 /* What the socket shall not receive. */
 enum deafness {

@@ -30,7 +30,7 @@
  *   stray.c        after_ns, present: the look for what was jumped out of
  *   siblings.c     table, recent_table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses
- *   rehearsal.c    own_numbers: attempts, where no run counts them
+ *   rehearsal.c    own_numbers: calls, where no run counts them
  *   swap.c         swap_is_possible: another preload's connect is behind ours; present: what a thread connects there
  *   memory.c       stack_window, first_stack_top, first_thread: what of a thread's stack can be read; data_begin,
  *                  data_end, data_has_heap, data_pages: the same of the program's data
@@ -61,7 +61,7 @@ struct guest {
     _Atomic uint64_t checked_ns; /* when the segment's file was last looked at (real clock) */
     uint64_t loaded_ns;          /* real clock: when the policy was read */
     const char *log;             /* SOCKFUSE_LOG: an absolute path or "stderr"; NULL: none */
-    uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers attempts together (rehearsal.c); 0: none */
+    uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers calls together (rehearsal.c); 0: none */
     char program[PROGRAM_NAME_MAX];
 };
 

@@ -10,8 +10,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
-                      answer_status, read_head, reset_after_request)
+from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Redis, Sandbox, Server,  # noqa: E402
+                      Session, answer_http, answer_status, end_after_request, over_tls, read_head,
+                      reset_after_request, stay_silent)
 from matrix.programs import PROGRAMS, PYTHON  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -46,6 +47,8 @@ class Fault:
 FAULTS = {
     "refusal": Fault("refuse", "refused", lambda family: Server(family=family, up=False)),
     "reset": Fault("reset", "reset", lambda family: Server(reset_after_request, family)),
+    "silence": Fault("silence", "response-timeout", lambda family: Server(stay_silent, family), waits=True),
+    "early close": Fault("early-close", "early-close", lambda family: Server(end_after_request, family)),
     "hang": Fault("hang", "connect-timeout", BlackHole, waits=True),
     "503": Fault("http-503", "http-503", lambda family: Server(answer_503, family), only_http=True),
 }
@@ -123,7 +126,7 @@ def add_tests():
             if fault.concerns(entry):
                 def test(self, entry=entry, fault=fault):
                     self.meets(entry, fault)
-                setattr(Programs, f"test_{entry.name}_meets_an_injected_{name}_like_a_real_one", test)
+                setattr(Programs, f"test_{entry.name}_meets_an_injected_{name.replace(' ', '_')}_like_a_real_one", test)
         if entry.name in ("curl", "python_urllib", "node_http", "java_httpclient"):
             def test_late(self, entry=entry):
                 self.is_late(entry)
@@ -248,6 +251,105 @@ class Draws(Rehearsal):
         self.assertEqual(shell[0], one_process)
 
 
+class Kept(Rehearsal):
+    """Each request on a kept connection is drawn a fault too, and the same run twice draws the same."""
+
+    COUNT = 16
+    POOLS = {
+        "requests": [PYTHON, CLIENTS / "pool.py", "requests"],
+        "urllib3": [PYTHON, CLIENTS / "pool.py", "urllib3"],
+        "node": ["node", CLIENTS / "agent.js"],
+    }
+    # What one of these programs calls it.
+    WORDS = {
+        "http-503": ("503",),
+        "reset": ("reset", "ECONNRESET"),
+        "refuse": ("reset", "refused", "ECONNRESET", "ECONNREFUSED"),
+        "early-close": ("closed connection", "ECONNRESET"),
+        "silence": ("timed out", "TIMEOUT"),
+        "hang": ("timed out", "TIMEOUT"),
+    }
+
+    def rehearses(self, server, inject):
+        """A target of one name, for the draw goes by it."""
+        sandbox = Sandbox(self)
+        sandbox.policy(f"[service]\nmatch = {server.destination}\ninject = {inject}\ninject_seed = 3\n"
+                       "failure_threshold = 0\nminimum_calls = 1000\nabandon_after = 50ms\n")
+        return sandbox
+
+    def results(self, sandbox, server, command, timeout):
+        session = Session(sandbox, command)
+        seen = [session.ask(url=server.url, timeout=timeout) for _ in range(self.COUNT)]
+        session.close()
+        self.assertTrue(all(answer["signals"] == [] for answer in seen))
+        return [re.sub(r"0x[0-9a-f]+|port=[0-9]+", "", str(answer["results"][0])) for answer in seen]
+
+    def meets(self, command, fault):
+        server = self.start(Server())
+        sandbox = self.rehearses(server, f"{fault} at 30%")
+        timeout = 0.3 if fault in ("silence", "hang") else ENOUGH
+        first, second = (self.results(sandbox, server, command, timeout) for _ in range(2))
+        self.assertEqual(first, second)
+        met = [result for result in first if result != "200"]
+        self.assertTrue(all(any(word in result for word in self.WORDS[fault]) for result in met), met)
+        self.assertTrue(2 <= len(met) <= self.COUNT - 6, first)
+        self.assertEqual(first[0], "200", "the first one has none, so that what follows is kept")
+        counters = sandbox.counters(server)
+        self.assertEqual(counters["injected"], 2 * len(met), counters)
+        self.assertEqual(server.requests, 2 * first.count("200"), "the destination was asked")
+        self.assertLess(server.connections, server.requests)
+        events = [event for event in sandbox.events() if event["event"] == "failure"]
+        self.assertTrue(all(event.get("injected") is True for event in events), events)
+
+    def test_a_delayed_request_is_answered_later_and_others_are_not(self):
+        server = self.start(Server())
+        sandbox = self.rehearses(server, "delay 300ms at 30%")
+        self.assertEqual(self.results(sandbox, server, self.POOLS["requests"], ENOUGH), ["200"] * self.COUNT)
+        counters = sandbox.counters(server)
+        self.assertTrue(2 <= counters["injected"] <= self.COUNT - 6, counters)
+        self.assertEqual((server.connections, server.requests, counters["succeeded"]), (1, self.COUNT, self.COUNT))
+
+    def test_transfers_of_one_curl_are_drawn_each(self):
+        server = self.start(Server())
+        sandbox = self.rehearses(server, "http-503 at 30%")
+        command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} ", f"{server.url}[1-12]"]
+        first, second = (sandbox.run(command).stdout.split() for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertEqual(set(first), {"200", "503"})
+        self.assertEqual(server.requests, 2 * first.count("200"))
+
+    def test_queries_on_one_connection_are_drawn_each(self):
+        redis = self.start(Redis())
+        sandbox = self.rehearses(redis, "early-close at 30%")
+        words = b"set a 1\n" + b"incr b\n" * 20
+        first, second = (sandbox.run(["redis-cli", "-p", str(redis.port)], stdin=words) for _ in range(2))
+        # It connects anew after each, and goes on.
+        self.assertEqual(first.stdout.count("\n"), second.stdout.count("\n"))
+        self.assertIn("closed the connection", first.stdout + first.stderr)
+        self.assertGreater(sandbox.counters(redis)["injected"], 4)
+
+    def test_inside_tls_a_request_is_drawn_too(self):
+        server = self.start(Server(over_tls(answer_http), secure=True))
+        for fault, status in (("reset", 56), ("silence", 28), ("early-close", 56), ("http-503", 56), ("refuse", 56)):
+            with self.subTest(fault):
+                sandbox = self.rehearses(server, f"{fault} at 30%")
+                before = server.requests
+                result = sandbox.run(["curl", "-s", "-k", "--http1.1", "--fail-early", "--max-time", "3", "-o",
+                                      "/dev/null", f"{server.url}[1-20]"])
+                counters = sandbox.counters(server)
+                self.assertGreaterEqual(counters["injected"], 1, counters)
+                self.assertIn(result.status, (status, 7, 35), result)
+                self.assertGreater(server.requests, before)
+                self.assertEqual(sandbox.failures(server).get("http-503", 0), 0)
+
+
+for pool, command in Kept.POOLS.items():
+    for word in Kept.WORDS:
+        def test_kept(self, command=command, fault=word):
+            self.meets(command, fault)
+        setattr(Kept, f"test_{pool}_meets_{word.replace('-', '_')}_on_a_kept_connection", test_kept)
+
+
 class Fallbacks(Rehearsal):
     """While the circuit is open, calls go to the fallback, and only the probe goes to the destination."""
 
@@ -333,7 +435,7 @@ class OrdinaryUser(Rehearsal):
 
     def test_a_fault_is_injected_or_it_is_said_that_it_can_not_be(self):
         may_filter = self.sandbox.run([*self.BECOME, PYTHON, "-c", self.FILTER], "filter").status == 0
-        for fault in ("hang", "reset", "http-503"):
+        for fault in ("hang", "reset", "silence", "http-503"):
             with self.subTest(fault):
                 result = self.meets(fault)
                 self.assertEqual("this kernel lets root alone" in result.stderr, not may_filter, result)

@@ -118,13 +118,24 @@ static void heard_nothing(int peer, bool ended)
     assert_int_equal(bare.recv(peer, &byte, 1, MSG_DONTWAIT), ended ? 0 : -1);
 }
 
-static void over(int fd, int peer, struct server *server)
+static void over_with(int error, int fd, int peer, struct server *server)
 {
+    char byte;
     close(fd);
-    heard_nothing(peer, true);
+    if (error) {
+        assert_int_equal(bare.recv(peer, &byte, 1, 0), -1);
+        assert_int_equal(errno, error);
+    } else {
+        heard_nothing(peer, true);
+    }
     bare.close(peer);
     nobody_came(server);
     server_stop(server);
+}
+
+static void over(int fd, int peer, struct server *server)
+{
+    over_with(0, fd, peer, server);
 }
 
 /* --- refuse --- */
@@ -211,7 +222,7 @@ static void reset_follows_the_request(void **state)
         expect(&server, "1 neutral:stale, 1 injected");
         assert_int_equal(send(fd, "x", 1, MSG_NOSIGNAL), -1);
         assert_int_equal(errno, EPIPE);
-        over(fd, peer, &server);
+        over_with(ECONNRESET, fd, peer, &server);
     }
 }
 
@@ -232,7 +243,7 @@ static void reset_and_answer_wake_who_polls(void **state)
         assert_int_equal(epoll_wait(poller, &event, 1, 1000), 1);
         assert_int_equal(event.events & (i == 0 ? EPOLLERR : EPOLLIN | EPOLLERR), events[i]);
         close(poller);
-        over(fd, peer, &server);
+        over_with(i == 0 ? ECONNRESET : 0, fd, peer, &server);
     }
 }
 
