@@ -9,6 +9,7 @@
 #include "preload/held.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
+#include "preload/rehearsal.h"
 #include "preload/sharers.h"
 #include "preload/socket_state.h"
 #include "preload/swap.h"
@@ -93,8 +94,11 @@ static void release(descriptor entry, int fd, enum life_end end)
         move_to_alias(connection, entry, fd);
         return;
     }
-    if (life_of(entry)) /* in a fork's child the call is the parent's */
+    if (life_of(entry)) { /* in a fork's child the call is the parent's */
         life_judge_end(connection, fd, end);
+        if (connection_has(connection, CONNECTION_FAULTY))
+            rehearsal_closing(connection, fd);
+    }
     life_forget(connection);
     life_unfollow(connection);
     sharers_leave(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed), -1);

@@ -70,7 +70,9 @@ static bool make_ready(const struct injection *fault, struct connection *connect
     case FAULT_EARLY_CLOSE:
     case FAULT_HTTP:
         return !connection_has(connection, CONNECTION_UNIX) && elsewhere_self(&ticket->elsewhere, fd, address) &&
-               elsewhere_deafen(fd, fault->kind == FAULT_HANG ? DEAF_TO_ALL : DEAF_TO_DATA);
+               elsewhere_deafen(fd, fault->kind == FAULT_HANG      ? DEAF_TO_ALL
+                                    : fault->kind == FAULT_SILENCE ? DEAF_TO_PEER
+                                                                   : DEAF_TO_DATA);
     case FAULT_DELAY:
         ticket->delay_ns = fault->delay_ns;
         connection_mark(connection, CONNECTION_DELAYED);
@@ -95,6 +97,13 @@ OWN_FRAME enum passage rehearsal_begin(struct connection *connection, int fd, co
 void rehearsal_over(struct connection *connection, int fd)
 {
     if (connection_has(connection, CONNECTION_FAULTY))
+        elsewhere_undeafen(fd);
+}
+
+void rehearsal_closing(struct connection *connection, int fd)
+{
+    bool kept = atomic_load_explicit(&connection->fault, memory_order_relaxed) & FAULT_KEPT;
+    if (rehearsal_kind(connection) == FAULT_SILENCE && !kept && life_is_same_socket(connection, fd))
         elsewhere_undeafen(fd);
 }
 

@@ -8,7 +8,7 @@
  *   refuse    the kernel connects to port 0 of this host, which answers with a reset
  *   hang      the socket connects to itself and hears nothing: it stays in SYN-SENT until the program or the kernel
  *             gives up
- *   silence   the socket connects to itself, and what is sent is taken: nothing comes
+ *   silence   the socket connects to itself, and what is sent is taken: nothing comes, not even its own end
  *   early-close  the same; after the first request its receiving side is shut
  *   reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET in it
  *   http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the program
@@ -64,6 +64,9 @@ static inline enum fault_kind rehearsal_kind(const struct connection *connection
 {
     return (enum fault_kind)(atomic_load_explicit(&connection->fault, memory_order_relaxed) & FAULT_KIND_MASK);
 }
+
+/* It is about to be closed: lets it hear its own end, for which the kernel would wait. */
+void rehearsal_closing(struct connection *connection, int fd);
 
 /* The socket is to be used for another attempt: takes off what readied it. */
 void rehearsal_over(struct connection *connection, int fd);

@@ -212,6 +212,42 @@ static void injected_silence_takes_any_request_and_says_nothing(void **state)
     server_stop(&server);
 }
 
+/* How many sockets of that port have sent their end, and the kernel still waits for its acknowledgement (FIN-WAIT-1). */
+static int ends_unheard_at(unsigned int port)
+{
+    char line[512];
+    int count = 0;
+    FILE *sockets = fopen("/proc/net/tcp", "re");
+    CHECK(sockets != NULL);
+    while (fgets(line, sizeof line, sockets)) {
+        unsigned int at, state;
+        if (sscanf(line, "%*d: %*x:%x %*x:%*x %x", &at, &state) == 2)
+            count += at == port && state == 4;
+    }
+    fclose(sockets);
+    return count;
+}
+
+static void silent_connection_does_not_hear_itself_and_is_gone_when_closed(void **state)
+{
+    struct server server;
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+    (void)state;
+    server_start(&server, SILENT, SERVER_LISTENS);
+    int fd = caller_connect(&server, 0);
+    struct pollfd look = {.fd = fd, .events = POLLIN | POLLRDHUP};
+    assert_int_equal(send(fd, request_text(), (size_t)LENGTH, 0), LENGTH);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(poll(&look, 1, 60), 0);
+    close(fd);
+    fd = caller_connect(&server, 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&own, &length) == 0);
+    close(fd);
+    assert_int_equal(ends_unheard_at(ntohs(own.sin_port)), 0);
+    server_stop(&server);
+}
+
 static void injected_end_follows_any_request(void **state)
 {
     struct server server;
@@ -410,6 +446,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(injected_answer_wakes_another_thread),
         cmocka_unit_test(file_sent_meets_the_reset_at_once),
         cmocka_unit_test(injected_silence_takes_any_request_and_says_nothing),
+        cmocka_unit_test(silent_connection_does_not_hear_itself_and_is_gone_when_closed),
         cmocka_unit_test(injected_end_follows_any_request),
         cmocka_unit_test(injected_end_meets_who_waits_for_the_server_to_speak),
         cmocka_unit_test(injected_answer_follows_any_request),
