@@ -69,6 +69,7 @@ struct transition {
         REASON_FORCED,
         REASON_FAILURE_RATE,   /* closed -> open */
         REASON_SLOW_CALL_RATE, /* closed -> open */
+        REASON_FORCE_ENDED,    /* the time of an operator's word was over */
         TRANSITION_REASONS
     } reason;
     uint32_t failures;           /* consecutive failures at an opening from closed */

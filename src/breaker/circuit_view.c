@@ -80,6 +80,7 @@ const char *transition_reason_name(unsigned int reason)
         [REASON_FORCED] = "forced",
         [REASON_FAILURE_RATE] = "failure-rate",
         [REASON_SLOW_CALL_RATE] = "slow-call-rate",
+        [REASON_FORCE_ENDED] = "force-ended",
     };
 
     return reason < TRANSITION_REASONS ? names[reason] : "unknown";

@@ -5,16 +5,20 @@
  * running processes with their next call. One file for the three, which differ in the word alone.
  */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/audience.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
+#include "cli/duration.h"
 #include "cli/rows.h"
 #include "cli/select.h"
 #include "cli/table.h"
 #include "cli/who.h"
+#include "policy/value.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
 #include "segment/force.h"
@@ -23,13 +27,19 @@ static const char help_end[] =
     "\n"
     "DEST is a destination as `sockfuse status` shows it (HOST:PORT, ADDRESS:PORT, [V6]:PORT, unix:/PATH), or a\n"
     "target's name, which stands for all its circuits. Every policy in use that has DEST obeys, and all its running\n"
-    "processes at once. The journal notes who did it (sockfuse events).\n"
+    "processes at once; how many these are is said, and who of them is not reached, and why. The journal notes who did\n"
+    "it (sockfuse events).\n"
     "\n"
-    "  -p, --policy FILE  only those of this policy, also when it is not in use yet\n"
+    "  -p, --policy FILE  only those of this policy. One that is not in use yet is told beforehand: the first program\n"
+    "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n"
+    "%s"
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
-    "Exit status 0: done, 1: no circuit was found or one can't be reached, 2: wrong usage.\n";
+    "Exit status 0: every DEST was reached, 1: one has no circuit, can't be reached, or no program that runs obeys, 2:\n"
+    "wrong usage.\n";
+static const char help_for_time[] =
+    "      --for TIME     for so long (90s, 10m, 2h); then it goes by its own rules again, by itself\n";
 
 struct word {
     enum forced forced;
@@ -38,30 +48,40 @@ struct word {
 
 static const struct word words[FORCED_WORDS] = {
     [FORCED_NONE] = {FORCED_NONE, "auto",
-                     "Usage: sockfuse auto [-p FILE] DEST\n"
+                     "Usage: sockfuse auto [-p FILE] DEST...\n"
                      "Gives a circuit back that `sockfuse open` or `sockfuse close` forced: from now on it\n"
                      "goes by its own rules again.\n"},
     [FORCED_OPEN] = {FORCED_OPEN, "open",
-                     "Usage: sockfuse open [-p FILE] DEST\n"
+                     "Usage: sockfuse open [-p FILE] [--for TIME] DEST...\n"
                      "Forces a circuit open: every call to DEST fails at once, until `sockfuse close` or\n"
-                     "`sockfuse auto`.\n"},
+                     "`sockfuse auto`, or for a time.\n"},
     [FORCED_CLOSED] = {FORCED_CLOSED, "close",
-                       "Usage: sockfuse close [-p FILE] DEST\n"
+                       "Usage: sockfuse close [-p FILE] [--for TIME] DEST...\n"
                        "Forces a circuit closed: no call to DEST is refused, whatever fails, until `sockfuse open` or\n"
-                       "`sockfuse auto`. Failures counted so far are forgotten.\n"},
+                       "`sockfuse auto`, or for a time. Failures counted so far are forgotten.\n"},
 };
+
+static const struct value_rule time_rule = {
+    .type = VALUE_DURATION, .minimum = NS_PER_MS, .maximum = UINT64_C(365) * 24 * 3600 * NS_PER_S};
 
 /* One command's run. */
 struct order {
     const struct word *word;
-    const char *text; /* DEST as it was given */
-    struct destination destination;
-    bool is_destination; /* else it can be a target's name alone */
+    uint64_t for_ns; /* 0: without an end */
     struct guard command;
     char user[PROGRAM_NAME_MAX];
     uint64_t now_ns;
-    unsigned int done, failed;
+    char **acted; /* circuits that were seen to: of two DEST that mean the same one is done */
+    size_t acted_count;
+    /* Of the present DEST: */
+    const char *text; /* as it was given */
+    struct destination destination;
+    bool is_destination;              /* else it can be a target's name alone */
+    unsigned int done, failed, again; /* circuits */
+    size_t reached;                   /* processes */
 };
+
+/* --- one circuit -------------------------------------------------------------------------------------------------- */
 
 static void say(const char *destination, const char *target, const char *what, const char *before)
 {
@@ -71,16 +91,15 @@ static void say(const char *destination, const char *target, const char *what, c
         print_safely(target, stdout);
         fputc(')', stdout);
     }
-    printf(": %s%s%s\n", what, before != NULL ? ", was " : "", before != NULL ? before : "");
+    printf(": %s%s%s", what, before != NULL ? ", was " : "", before != NULL ? before : "");
 }
 
 /* The state that calls meet, as status has it. */
-static const char *state_now(const struct segment *segment, const struct policy *policy, const char *target,
-                             const char *destination, uint64_t now_ns)
+static const char *state_now(const struct audience *audience, const char *target, const char *destination, uint64_t now_ns)
 {
     struct rows rows;
     const char *name = circuit_state_name(CIRCUIT_CLOSED);
-    rows_collect(&rows, segment, policy, now_ns);
+    rows_collect(&rows, audience->segment, audience->policy, now_ns);
     for (size_t i = 0; i < rows.count; i++) {
         if (strcmp(rows.at[i].target_name, target) == 0 && strcmp(rows.at[i].destination, destination) == 0)
             name = circuit_state_name(row_state(&rows.at[i]));
@@ -89,43 +108,87 @@ static const char *state_now(const struct segment *segment, const struct policy 
     return name;
 }
 
-/* --- one circuit -------------------------------------------------------------------------------------------------- */
-
-static void force(struct order *order, struct segment *segment, const struct policy *policy,
-                  const struct target *target, const char *target_name, const char *destination)
+/* Whether the circuit was seen to before. */
+static bool is_again(struct order *order, const struct audience *audience, const char *target, const char *destination)
 {
-    const enum forced forced = order->word->forced;
-    const char *before = state_now(segment, policy, target_name, destination, order->now_ns);
-    uint32_t circuit = circuits_find(segment, target_name, destination, order->now_ns);
+    char *key = format_text("%s\n%s\n%s", audience->segment->path, target, destination);
+    for (size_t i = 0; i < order->acted_count; i++) {
+        if (strcmp(order->acted[i], key) == 0) {
+            free(key);
+            order->again++;
+            return true;
+        }
+    }
+    order->acted = reallocarray(order->acted, order->acted_count + 1, sizeof *order->acted);
+    if (order->acted == NULL)
+        err(EXIT_FAILURE, "no memory");
+    order->acted[order->acted_count++] = key;
+    return false;
+}
+
+static struct force force_wanted(const struct order *order)
+{
+    return (struct force){order->word->forced, order->for_ns != 0 ? order->now_ns + order->for_ns : 0};
+}
+
+/* "forced open", or with what is left of its time; to be freed. */
+static char *describe(struct force force, uint64_t now_ns)
+{
+    char span[SPAN_TEXT_MAX];
+    const char *word = force.word == FORCED_OPEN ? "forced open" : "forced closed";
+    return force.end_ns != 0 ? format_text("%s for %s more", word, span_format(force.end_ns - now_ns, span))
+                             : copy_text(word);
+}
+
+/* Sets the word, and says what it was and is. */
+static void set_word(struct order *order, const struct audience *audience, uint32_t circuit, const struct target *target,
+                     const char *target_name, const char *destination)
+{
+    const struct force wanted = force_wanted(order), present = force_read(audience->segment, circuit, order->now_ns);
+    char *before = present.word != FORCED_NONE ? describe(present, order->now_ns)
+                                               : copy_text(state_now(audience, target_name, destination, order->now_ns));
+    char *what, span[VALUE_TEXT_MAX];
+    const char *name = wanted.word == FORCED_OPEN ? "forced open" : "forced closed";
+    if (present.word == wanted.word && present.end_ns == 0 && wanted.end_ns == 0) {
+        what = wanted.word == FORCED_NONE ? copy_text("was not forced") : format_text("is %s already", name);
+        say(destination, target_name, what, NULL);
+    } else {
+        order->command.segment = audience->segment;
+        force_set(&order->command, order->user, circuit, wanted, target != NULL ? target->mode : MODE_ENFORCE,
+                  order->now_ns);
+        if (wanted.word == FORCED_NONE) {
+            what = format_text("given back, now %s", state_now(audience, target_name, destination, order->now_ns));
+        } else if (wanted.end_ns != 0) {
+            value_format(&time_rule, order->for_ns, span, sizeof span);
+            what = format_text("%s for %s", name, span);
+        } else {
+            what = copy_text(name);
+        }
+        say(destination, target_name, what, before);
+    }
+    free(what);
+    free(before);
+}
+
+static void force(struct order *order, struct audience *audience, const struct target *target, const char *target_name,
+                  const char *destination)
+{
+    if (is_again(order, audience, target_name, destination))
+        return;
+    uint32_t circuit = circuits_find(audience->segment, target_name, destination, order->now_ns);
     if (circuit == CIRCUIT_INDEX_NONE) {
-        warnx("%s: there is no place for one more circuit in %s", destination, segment->path);
+        warnx("%s: there is no place for one more circuit in %s", destination, audience->segment->path);
         order->failed++;
         return;
     }
     order->done++;
-    if (target != NULL && target->mode == MODE_OFF)
-        warnx("%s: target [%s] has mode = off, so its calls pass unguarded, forced or not", destination, target_name);
-    if (force_get(segment, circuit) == forced) {
-        say(destination, target_name,
-            forced == FORCED_NONE   ? "was not forced"
-            : forced == FORCED_OPEN ? "is forced open already"
-                                    : "is forced closed already",
-            NULL);
-        return;
-    }
-    order->command.segment = segment;
-    enum forced former = force_set(&order->command, order->user, circuit, forced,
-                                   target != NULL ? target->mode : MODE_ENFORCE, order->now_ns);
-    if (forced == FORCED_NONE) {
-        const char *after = state_now(segment, policy, target_name, destination, order->now_ns);
-        char *what = format_text("given back, now %s", after);
-        say(destination, target_name, what, former == FORCED_OPEN ? "forced open" : "forced closed");
-        free(what);
-    } else {
-        say(destination, target_name, forced == FORCED_OPEN ? "forced open" : "forced closed",
-            former == FORCED_OPEN     ? "forced open"
-            : former == FORCED_CLOSED ? "forced closed"
-                                      : before);
+    set_word(order, audience, circuit, target, target_name, destination);
+    audience_gather(audience);
+    size_t reached = audience_tell(audience, destination, target_name);
+    order->reached += reached;
+    if (reached == 0) {
+        fflush(stdout);
+        audience_tell_nobody(audience, destination);
     }
 }
 
@@ -175,16 +238,16 @@ static void find_meant(struct meant *meant, const struct order *order, const str
                                                       meant->destination, sizeof meant->destination) > 0;
 }
 
-static void obey(struct order *order, const struct meant *meant, struct segment *segment, const struct policy *policy)
+static void obey(struct order *order, const struct meant *meant, struct audience *audience)
 {
     if (meant->destination[0] != '\0') {
-        force(order, segment, policy, meant->match.target, meant->match.target->name, meant->destination);
+        force(order, audience, meant->match.target, meant->match.target->name, meant->destination);
         return;
     }
     for (size_t i = 0; i < meant->rows.count; i++) {
         const struct row *row = &meant->rows.at[i];
         if (is_meant(order, row) && row->destination[0] != '\0' && !is_hidden(row->target, row->called))
-            force(order, segment, policy, row->target, row->target_name, row->destination);
+            force(order, audience, row->target, row->target_name, row->destination);
     }
 }
 
@@ -205,7 +268,24 @@ static bool open_segment(struct segment *segment, const struct selected *selecte
     return opened;
 }
 
-static void act_on(struct order *order, const struct selected *selected, struct state_places *places)
+static void act_in(struct order *order, const struct meant *meant, const struct selected *selected,
+                   const struct policy *policy, struct selection *selection)
+{
+    struct segment *segment = allocate(1, sizeof *segment);
+    if (open_segment(segment, selected, policy, &selection->places)) {
+        struct audience audience;
+        audience_know(&audience, segment, selected, policy);
+        audience.others_unusable = selection->unusable > 0;
+        obey(order, meant, &audience);
+        audience_free(&audience);
+        segment_detach(segment);
+    } else {
+        order->failed++;
+    }
+    free(segment);
+}
+
+static void act_on(struct order *order, const struct selected *selected, struct selection *selection)
 {
     char *why;
     struct policy *policy = policy_of_identity(selected->identity, &why);
@@ -223,16 +303,8 @@ static void act_on(struct order *order, const struct selected *selected, struct 
               "a destination", order->text, selected->identity);
         order->failed++;
     }
-    if (meant.any) {
-        struct segment *segment = allocate(1, sizeof *segment);
-        if (open_segment(segment, selected, policy, places)) {
-            obey(order, &meant, segment, policy);
-            segment_detach(segment);
-        } else {
-            order->failed++;
-        }
-        free(segment);
-    }
+    if (meant.any)
+        act_in(order, &meant, selected, policy, selection);
     rows_free(&meant.rows);
     policy_free(policy);
     free(why);
@@ -240,13 +312,28 @@ static void act_on(struct order *order, const struct selected *selected, struct 
 
 /* --- the commands ------------------------------------------------------------------------------------------------- */
 
-static int act(struct order *order, const char *policy_file)
+/* False: it was not done. */
+static bool act_on_destination(struct order *order, struct selection *selection)
+{
+    char why[DESTINATION_WHY_MAX];
+    order->done = order->failed = order->again = 0;
+    order->reached = 0;
+    order->is_destination = destination_read(&order->destination, order->text, why);
+    for (size_t i = 0; i < selection->count; i++)
+        act_on(order, &selection->at[i], selection);
+    if (order->done + order->failed + order->again == 0 && selection->count > 0)
+        warnx("%s: no policy in use has such a destination or target; sockfuse status lists them", order->text);
+    destination_free(&order->destination);
+    /* What was seen to before was counted there. */
+    return order->failed == 0 && (order->done > 0 ? order->reached > 0 : order->again > 0);
+}
+
+static int act(struct order *order, const char *policy_file, char **destinations)
 {
     struct selection selection;
-    char why[DESTINATION_WHY_MAX];
+    bool good = true;
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
-    order->is_destination = destination_read(&order->destination, order->text, why);
     order->now_ns = clock_circuit_ns();
     order->command.pid = (uint32_t)getpid();
     strcpy(order->command.program, "sockfuse");
@@ -254,13 +341,33 @@ static int act(struct order *order, const char *policy_file)
     select_open(&selection, policy_file, false);
     if (selection.count == 0)
         tell_nothing_in_use(&selection, stderr);
-    for (size_t i = 0; i < selection.count; i++)
-        act_on(order, &selection.at[i], &selection.places);
-    if (order->done == 0 && order->failed == 0 && selection.count > 0)
-        warnx("%s: no policy in use has such a destination or target; sockfuse status lists them", order->text);
+    for (; *destinations != NULL; destinations++) {
+        order->text = *destinations;
+        good = act_on_destination(order, &selection) && good;
+    }
     select_close(&selection);
-    destination_free(&order->destination);
-    return finish_output(order->done > 0 && order->failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    for (size_t i = 0; i < order->acted_count; i++)
+        free(order->acted[i]);
+    free(order->acted);
+    return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static bool read_time(struct order *order, const char *text)
+{
+    char why[DESTINATION_WHY_MAX];
+    if (value_parse(&time_rule, text, &order->for_ns, why, sizeof why))
+        return true;
+    warnx("%s --for %s: %s", order->word->name, text, why);
+    return false;
+}
+
+static int help(const struct word *word)
+{
+    char *end = format_text(help_end, word->forced != FORCED_NONE ? help_for_time : "");
+    printf("%s", word->help);
+    int status = print_help(end);
+    free(end);
+    return status;
 }
 
 static int command(int argc, char **argv, enum forced forced)
@@ -268,6 +375,7 @@ static int command(int argc, char **argv, enum forced forced)
     static const struct option options[] = {
         COMMON_OPTIONS,
         {"policy", required_argument, NULL, 'p'},
+        {"for", required_argument, NULL, OPTION_FOR},
         {NULL, 0, NULL, 0},
     };
     static struct order order;
@@ -276,23 +384,29 @@ static int command(int argc, char **argv, enum forced forced)
     for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
         switch (letter) {
         case 'h':
-            printf("%s", order.word->help);
-            return print_help(help_end);
+            return help(order.word);
         case OPTION_VERSION:
             return print_version();
         case 'p':
             policy_file = optarg;
             break;
+        case OPTION_FOR:
+            if (forced == FORCED_NONE) {
+                warnx("auto: --for is for open and close; what is given back stays so");
+                return usage_error(order.word->name);
+            }
+            if (!read_time(&order, optarg))
+                return usage_error(order.word->name);
+            break;
         default:
             return usage_error(order.word->name);
         }
     }
-    if (optind + 1 != argc) {
-        warnx("%s: %s", order.word->name, optind == argc ? "which destination? DEST is missing" : "one DEST at a time");
+    if (optind == argc) {
+        warnx("%s: which destination? DEST is missing", order.word->name);
         return usage_error(order.word->name);
     }
-    order.text = argv[optind];
-    return act(&order, policy_file);
+    return act(&order, policy_file, argv + optind);
 }
 
 int command_open(int argc, char **argv)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/reach.h"
 #include "cli/resolve.h"
 #include "cli/select.h"
 #include "cli/table.h"
@@ -37,7 +38,10 @@ static const char help[] =
     "circuits all to themselves (scope = process) keep their policy until they are started anew. `sockfuse status` shows\n"
     "which revision each program runs.\n"
     "\n"
-    "Exit status 0: done, 1: a policy has errors or can't be handed over, 2: wrong usage.\n";
+    "Says how many programs run it now (it waits a second for them at most), and which have not taken it, and why.\n"
+    "\n"
+    "Exit status 0: done, 1: a policy has errors or can't be handed over, or no running program was reached, 2: wrong\n"
+    "usage.\n";
 
 static bool is_of_file(const char *identity)
 {
@@ -71,19 +75,75 @@ static void resolve_fallbacks(struct policy *policy)
     free(words);
 }
 
-/* Who takes it. */
-static void tell(const struct segment *segment, const struct policy *policy)
+/* What became of it in one policy's programs. */
+struct told {
+    const struct reach *reach;
+    uint32_t number;
+    uint64_t revision;
+};
+
+/* " ... : pid 12 (curl)" of those that take it later, if there are any; returns how many. */
+static size_t tell_later(const struct told *told, bool stopped)
 {
-    struct process_view process;
-    unsigned int taking = 0;
-    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);)
-        taking++;
-    print_safely(policy->identity, stdout);
-    printf(": revision %016" PRIx64 " handed over; %u program%s take%s it with the next connect or request\n",
-           policy->revision, taking, taking == 1 ? "" : "s", taking == 1 ? "s" : "");
+    struct naming names = {0};
+    for (size_t i = 0; i < told->reach->count; i++) {
+        const struct attached *process = &told->reach->at[i];
+        if (!reach_runs(process, told->revision) && reach_why_not(process, told->number) == NULL &&
+            process->is_stopped == stopped)
+            naming_add(&names, process, process->is_waiting ? "in a call" : NULL);
+    }
+    size_t count = names.count;
+    if (count > 0)
+        printf("  %zu %s: %s\n", count,
+               stopped      ? count == 1 ? "is stopped, and takes it with its next call when it goes on"
+                                         : "are stopped, and take it with their next call when they go on"
+               : count == 1 ? "takes it with its next call"
+                            : "take it with their next call",
+               naming_text(&names));
+    naming_free(&names);
+    return count;
 }
 
-static bool hand_over(const struct selected *selected, const struct policy *policy)
+/* Who has not taken it and will not, and why. */
+static void tell_never(const struct told *told)
+{
+    for (size_t i = 0; i < told->reach->count; i++) {
+        const struct attached *process = &told->reach->at[i];
+        const char *why = reach_runs(process, told->revision) ? NULL : reach_why_not(process, told->number);
+        struct naming name = {0};
+        if (why == NULL)
+            continue;
+        naming_add(&name, process, NULL);
+        printf("  not taken: %s, for %s\n", naming_text(&name), why);
+        naming_free(&name);
+    }
+}
+
+/* Who runs it, who may, and who will not. Returns how many it reached. */
+static size_t tell(const struct segment *segment, const struct policy *policy)
+{
+    struct reach reach;
+    struct told told = {&reach, atomic_load_explicit(handover_number(segment), memory_order_relaxed), policy->revision};
+    size_t running = 0;
+    reach_wait_for_reload(&reach, segment, told.number, told.revision);
+    for (size_t i = 0; i < reach.count; i++)
+        running += reach_runs(&reach.at[i], told.revision);
+    print_safely(policy->identity, stdout);
+    printf(": revision %016" PRIx64 " handed over; ", policy->revision);
+    if (reach.count == 0)
+        printf("no program runs under it now\n");
+    else if (running == reach.count)
+        printf("%s run%s it now\n", programs(running), running == 1 ? "s" : "");
+    else
+        printf("%zu of %s run%s it now\n", running, programs(reach.count), running == 1 ? "s" : "");
+    size_t later = tell_later(&told, false) + tell_later(&told, true);
+    tell_never(&told);
+    reach_free(&reach);
+    return running + later;
+}
+
+/* False: it can't be handed over. */
+static bool hand_over(const struct selected *selected, const struct policy *policy, size_t *reached)
 {
     static struct guard command;
     struct segment *segment = allocate(1, sizeof *segment);
@@ -108,7 +168,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
         command.pid = (uint32_t)getpid();
         strcpy(command.program, "sockfuse");
         report_reload(&command, user, policy->revision, clock_circuit_ns());
-        tell(segment, policy);
+        *reached += tell(segment, policy);
     }
     if (segment->map != NULL)
         segment_detach(segment);
@@ -119,7 +179,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
 }
 
 /* False: it has errors, or can't be handed over. */
-static bool reload(const struct selected *selected)
+static bool reload(const struct selected *selected, size_t *reached)
 {
     struct policy_problems problems = {0};
     struct policy *policy = policy_load_identity(selected->identity, &problems);
@@ -136,7 +196,7 @@ static bool reload(const struct selected *selected)
                policy->has_process_scope && !policy->has_host_scope ? ", or each keeps its circuits to itself" : "");
     } else {
         resolve_fallbacks(policy);
-        done = hand_over(selected, policy);
+        done = hand_over(selected, policy, reached);
     }
     policy_problems_free(&problems);
     policy_free(policy);
@@ -147,7 +207,7 @@ static bool reload(const struct selected *selected)
 static int reload_all(const char *policy_file)
 {
     struct selection selection;
-    size_t count = 0;
+    size_t count = 0, reached = 0;
     bool good = true;
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
@@ -156,13 +216,15 @@ static int reload_all(const char *policy_file)
         /* Targets of -t alone can't be edited. */
         if (!is_of_file(selection.at[i].identity))
             continue;
-        good = reload(&selection.at[i]) && good;
+        good = reload(&selection.at[i], &reached) && good;
         count++;
     }
     if (count == 0)
         warnx("no policy file is in use: there is nothing to reload");
+    else if (good && reached == 0)
+        warnx("no running program was reached");
     select_close(&selection);
-    return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
+    return finish_output(good && reached > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 int command_reload(int argc, char **argv)

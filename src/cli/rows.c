@@ -61,7 +61,9 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     for (unsigned int i = 0; i < COUNTERS; i++)
         row->counts[i] = counters_sum(&circuit->counters, i);
     row->in_flight = calls_in_flight(segment, index);
-    row->forced = force_get(segment, index);
+    const struct force force = force_read(segment, index, now_ns);
+    row->forced = force.word;
+    row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
     if (row->target != NULL && row->target->max_connections != 0)
         row->connections = bulkhead_count(segment, index);
     row->has_failure = circuits_last_failure(segment, index, &row->last_failure);

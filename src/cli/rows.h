@@ -25,6 +25,7 @@ struct row {
     uint64_t counts[COUNTERS];
     uint32_t in_flight;
     enum forced forced;                /* an operator's word */
+    uint64_t forced_left_ns;           /* how much longer it holds; 0: until another one */
     uint32_t connections;              /* that have a share of max_connections */
     bool has_failure, has_transition;
     struct event last_failure, last_transition;

@@ -28,7 +28,8 @@ static const char help[] =
     "\n"
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
     "             open, probe due: the pause is over, the next call is the probe;\n"
-    "             (forced): by sockfuse open or close, until sockfuse auto; rehearsal: the policy injects faults\n"
+    "             (forced): by sockfuse open or close, until sockfuse auto or for the time that is left;\n"
+    "             rehearsal: the policy injects faults\n"
     "  FAILURES   in a row, of how many open the circuit\n"
     "  RATE       failures in percent of the calls in the window, when these are enough to be judged\n"
     "  RETRY IN   until the next probe\n"
@@ -59,8 +60,21 @@ static bool is_hidden(const struct row *row)
     return !row->called && row->target != NULL && row->target->scope == SCOPE_PROCESS;
 }
 
+#define TIME_LEFT_MAX (SPAN_TEXT_MAX + 16)
+
+/* ", 9m12s left" of an operator's word, or nothing. */
+static const char *time_left(const struct row *row, char text[TIME_LEFT_MAX])
+{
+    char span[SPAN_TEXT_MAX];
+    text[0] = '\0';
+    if (row->forced_left_ns > 0)
+        snprintf(text, TIME_LEFT_MAX, ", %s left", span_format(row->forced_left_ns, span));
+    return text;
+}
+
 static void add_state(struct table *table, const struct row *row)
 {
+    char left[TIME_LEFT_MAX];
     static const enum colour colours[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
     enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
     enum circuit_state state = row_state(row);
@@ -69,7 +83,7 @@ static void add_state(struct table *table, const struct row *row)
     if (mode == MODE_OFF)
         table_add(table, DIM, "off");
     else if (row->forced != FORCED_NONE)
-        table_addf(table, colours[state], "%s (forced)%s", name, rehearsal);
+        table_addf(table, colours[state], "%s (forced%s)%s", name, time_left(row, left), rehearsal);
     else if (is_hidden(row))
         table_addf(table, DIM, "kept by each process%s", rehearsal);
     else if (row->destination[0] == '\0')

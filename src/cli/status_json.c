@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/status_json.h"
 #include "policy/identity.h"
+#include "segment/clock.h"
 #include "segment/date.h"
 #include "segment/process.h"
 #include "segment/text.h"
@@ -126,6 +127,10 @@ static void write_circuit(struct json *json, const struct row *row)
     json_string(json, "state", circuit_state_name(row_state(row)));
     json_bool(json, "probe_due", row_probe_due(row));
     json_string(json, "forced", forced_name(row->forced));
+    if (row->forced_left_ns > 0)
+        json_unsigned(json, "forced_ends_in_ms", (row->forced_left_ns + NS_PER_MS - 1) / NS_PER_MS);
+    else
+        json_null(json, "forced_ends_in_ms");
     json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
     if (row->target != NULL)
         json_bool(json, "rehearsal", row_rehearses(row));

@@ -228,30 +228,52 @@ static bool read_targets(struct reader *reader, struct policy *policy)
     return true;
 }
 
+static const char *const faults[FLAT_FAULTS] = {
+    [FLAT_GOOD] = "it is good",
+    [FLAT_CUT] = "it is cut short",
+    [FLAT_NO_POLICY] = "it is no policy",
+    [FLAT_OTHER_BUILD] = "it is of another version or word size",
+    [FLAT_DAMAGED] = "it is damaged",
+    [FLAT_OTHER_POLICY] = "it is another policy's",
+};
+
+const char *flat_fault_text(unsigned int fault)
+{
+    return fault < FLAT_FAULTS ? faults[fault] : "it is wrong";
+}
+
+enum flat_fault flat_fault_of(const char *why)
+{
+    unsigned int fault = FLAT_GOOD;
+    while (why != NULL && fault < FLAT_FAULTS && faults[fault] != why)
+        fault++;
+    return why == NULL ? FLAT_GOOD : fault < FLAT_FAULTS ? (enum flat_fault)fault : FLAT_DAMAGED;
+}
+
 /* What is wrong with the piece as a whole; NULL: nothing. */
-static const char *fault_of(const struct reader *reader)
+static const char *wrong_with(const struct reader *reader)
 {
     const struct flat *flat = (const struct flat *)(const void *)reader->bytes;
     if (reader->size < sizeof *flat || reader->size % sizeof(uint64_t) != 0)
-        return "it is cut short";
+        return faults[FLAT_CUT];
     if (flat->magic != FLAT_MAGIC)
-        return "it is no policy";
+        return faults[FLAT_NO_POLICY];
     if (flat->layout != layout_here())
-        return "it is of another version or word size";
+        return faults[FLAT_OTHER_BUILD];
     if (flat->size != reader->size)
-        return "it is cut short";
+        return faults[FLAT_CUT];
     if (reader->bytes[reader->size - 1] != '\0' || checksum_of(reader->bytes, reader->size) != flat->checksum)
-        return "it is damaged";
+        return faults[FLAT_DAMAGED];
     return NULL;
 }
 
 const struct policy *policy_unfold(void *bytes, size_t size, const char *identity, const char **why)
 {
     struct reader reader = {.bytes = bytes, .size = size};
-    if ((*why = fault_of(&reader)) != NULL)
+    if ((*why = wrong_with(&reader)) != NULL)
         return NULL;
     struct policy *policy = &((struct flat *)bytes)->policy;
-    *why = "it is damaged";
+    *why = faults[FLAT_DAMAGED];
     if (!capacity_is_sane(&policy->capacity) || !read_targets(&reader, policy) ||
         !read_text(&reader, &policy->path, true) || !read_text(&reader, &policy->identity, false) ||
         !read_text(&reader, &policy->text, true))
@@ -260,7 +282,7 @@ const struct policy *policy_unfold(void *bytes, size_t size, const char *identit
     memset(reader.bytes + reader.index, 0, reader.texts - reader.index);
     index_build(policy, reader.bytes + reader.index);
     if (strcmp(policy->identity, identity) != 0) {
-        *why = "it is another policy's";
+        *why = faults[FLAT_OTHER_POLICY];
         return NULL;
     }
     *why = NULL;

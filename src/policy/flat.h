@@ -17,6 +17,13 @@
 /* The policy in one piece, to be freed; `*size` is its length in bytes. NULL: no memory, or it is too large. */
 void *policy_flatten(const struct policy *policy, size_t *size);
 
+/* What can be wrong with a piece. Values are stored in shared memory: append only. */
+enum flat_fault { FLAT_GOOD = 0, FLAT_CUT, FLAT_NO_POLICY, FLAT_OTHER_BUILD, FLAT_DAMAGED, FLAT_OTHER_POLICY, FLAT_FAULTS };
+/* In words, "it is ...". */
+const char *flat_fault_text(unsigned int fault);
+/* Which of them a text of policy_unfold's is. */
+enum flat_fault flat_fault_of(const char *why);
+
 /*
  * Checks everything and puts pointers where offsets stood. The policy lies in `bytes` (aligned as malloc or mmap have
  * it), which must live as long as it does and is spoiled where this fails. `identity` is whose policy is expected.

@@ -16,6 +16,7 @@
 #include "preload/lineage.h"
 #include "segment/clock.h"
 #include "segment/handover.h"
+#include "segment/process.h"
 
 /* One thread of this process takes a handover. */
 static bool takes_it(struct station *station, uint32_t number)
@@ -26,13 +27,13 @@ static bool takes_it(struct station *station, uint32_t number)
                                                                       memory_order_acquire, memory_order_relaxed);
 }
 
-/* What was handed over, if it is a policy, comes into force. False: there is no memory for it now. */
-OWN_FRAME static bool take_policy(const void *bytes, size_t size)
+/* What was handed over, if it is a policy, comes into force. Returns what became of it. */
+OWN_FRAME static uint32_t take_policy(const void *bytes, size_t size)
 {
     const char *why;
     void *room = keeping_room(size);
     if (!room)
-        return false;
+        return RELOAD_NO_MEMORY;
     const struct policy *former = keeping_hold();
     const struct policy *policy = policy_unfold(memcpy(room, bytes, size), size, former->identity, &why);
     keeping_drop(former);
@@ -41,7 +42,7 @@ OWN_FRAME static bool take_policy(const void *bytes, size_t size)
         keeping_sweep();
     }
     keeping_made(room);
-    return true;
+    return policy ? RELOAD_TAKEN : RELOAD_REFUSED + flat_fault_of(why);
 }
 
 /* What there was no memory for is tried again once a second, not at each call. */
@@ -62,10 +63,14 @@ void reload_take(uint32_t number)
     if (station && takes_it(station, number)) {
         bool again;
         void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size, &again);
+        uint32_t answer = again ? RELOAD_NO_MEMORY : RELOAD_UNREADABLE;
         if (bytes) {
-            again = !take_policy(bytes, size);
+            answer = take_policy(bytes, size);
+            again = answer == RELOAD_NO_MEMORY;
             handover_free(bytes, size);
         }
+        atomic_store_explicit(&station->reload_answer, (uint64_t)number << 32 | answer, memory_order_relaxed);
+        process_answers(&station->segment, station->guard.holder, number, answer);
         /*
          * Seen also where it was no good: it does not become better by being read again and again. What could not be
          * read for want of memory is left to a later call.

@@ -63,6 +63,10 @@ static uint32_t join(struct station *station, const struct policy *policy)
     uint32_t holder = process_join(&station->segment, guest.program, policy->revision);
     if (holder && guest.keeps_policy)
         process_runs(&station->segment, holder, policy->revision, true);
+    /* A fork's child has looked at what its parent has. */
+    uint64_t answer = atomic_load_explicit(&station->reload_answer, memory_order_relaxed);
+    if (holder && answer != 0)
+        process_answers(&station->segment, holder, (uint32_t)(answer >> 32), (uint32_t)answer);
     return holder;
 }
 
@@ -125,6 +129,7 @@ OWN_FRAME static void equip(struct station *station, bool is_private, bool apart
     atomic_store_explicit(&station->guard.sharers_cursor, 0, memory_order_relaxed);
     atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
     atomic_store_explicit(&station->reload_after_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&station->reload_answer, 0, memory_order_relaxed);
     station->guard.holder = join_as_another(station, policy, station->guard.holder);
     if (!is_private)
         keep_edition(station);

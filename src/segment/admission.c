@@ -59,9 +59,10 @@ struct handling {
     bool may_refuse;
 };
 
-static struct handling handling_of(const struct guard *guard, const struct attempt *attempt, bool may_refuse)
+static struct handling handling_of(const struct guard *guard, const struct attempt *attempt, bool may_refuse,
+                                   uint64_t now_ns)
 {
-    enum forced forced = force_get(guard->segment, attempt->circuit);
+    enum forced forced = force_obey(guard, attempt->circuit, attempt->target->mode, now_ns);
 
     return (struct handling){forced, force_mode(forced, attempt->target), may_refuse};
 }
@@ -283,7 +284,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
 
     *call = CALL_NONE;
     tidy(guard, attempt, circuit, now_ns);
-    const struct handling handling = handling_of(guard, attempt, true);
+    const struct handling handling = handling_of(guard, attempt, true, now_ns);
     if (handling.mode == MODE_OPEN)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
@@ -311,7 +312,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     struct ticket ticket;
 
     tidy(guard, attempt, circuit, now_ns);
-    const struct handling handling = handling_of(guard, attempt, !target->existing_allowed);
+    const struct handling handling = handling_of(guard, attempt, !target->existing_allowed, now_ns);
     if (handling.mode == MODE_OPEN && handling.may_refuse)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL || !calls_read_own(guard->segment, call, guard->holder, &view))

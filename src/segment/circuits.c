@@ -15,6 +15,7 @@
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/clock.h"
+#include "segment/force.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
 
@@ -202,7 +203,7 @@ static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
         return false;
     }
     return is_forgettable(entry, now_ns - used, now_ns) &&
-           atomic_load_explicit(&entry->forced, memory_order_relaxed) == 0;
+           !force_holds(atomic_load_explicit(&entry->forced, memory_order_relaxed), now_ns);
 }
 
 /* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */

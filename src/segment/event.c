@@ -38,10 +38,16 @@ static bool is_transition(const struct event *event)
     return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE;
 }
 
+/* Nobody did it: the time of an operator's word was over, and a call noticed. */
+static bool is_force_ended(const struct event *event)
+{
+    return event->type == EVENT_FORCED && event->reason == REASON_FORCE_ENDED;
+}
+
 /* What a user did with the command, whose name such an event need not keep: it keeps the user's in its place. */
 static bool is_by_user(const struct event *event)
 {
-    return event->type == EVENT_FORCED || event->type == EVENT_RELOAD;
+    return (event->type == EVENT_FORCED && !is_force_ended(event)) || event->type == EVENT_RELOAD;
 }
 
 static const char *program_of(const struct event *event)
@@ -179,24 +185,32 @@ static void add_json_transition(struct text *text, const struct event *event)
     add_number(text, "refused", event->refused);
 }
 
-static void add_json_by_user(struct text *text, const struct event *event)
+static void add_json_reload(struct text *text, const struct event *event)
 {
+    add_string(text, "user", event->program, JSON_PROGRAM_MAX);
+    text_add(text, ",\"policy_revision\":\"");
+    text_add_hex(text, event->refused, 16);
+    text_add(text, "\"");
+}
+
+static void add_json_forced(struct text *text, const struct event *event)
+{
+    const bool ended = is_force_ended(event);
     const char *forced = forced_name(event->kind);
 
-    add_string(text, "user", event->program, JSON_PROGRAM_MAX);
-    if (event->type == EVENT_RELOAD) {
-        text_add(text, ",\"policy_revision\":\"");
-        text_add_hex(text, event->refused, 16);
-        text_add(text, "\"");
-        return;
-    }
+    if (ended)
+        add_null(text, "user");
+    else
+        add_string(text, "user", event->program, JSON_PROGRAM_MAX);
     if (forced != NULL)
         add_string(text, "forced", forced, SIZE_MAX);
     else
-        text_add(text, ",\"forced\":null");
+        add_null(text, "forced");
     add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
     add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
     add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
+    if (ended || event->pause_ns > 0)
+        add_number(text, ended ? "ended_ago_ms" : "for_ms", event->pause_ns / NS_PER_MS);
 }
 
 size_t event_json(const struct event *event, char *buffer, size_t size)
@@ -220,8 +234,10 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_json_outcome(&text, event);
     else if (event->type == EVENT_REFUSED)
         add_string(&text, "reason", admission_name(refusal_of(event)), SIZE_MAX);
-    else if (is_by_user(event))
-        add_json_by_user(&text, event);
+    else if (event->type == EVENT_FORCED)
+        add_json_forced(&text, event);
+    else if (event->type == EVENT_RELOAD)
+        add_json_reload(&text, event);
     if (event->injected)
         text_add(&text, ",\"injected\":true");
     text_add(&text, "}\n");
@@ -249,6 +265,27 @@ static void add_duration(struct text *text, uint64_t ms)
         text_add_unsigned(text, ms % 1000 / 100);
     }
     text_add(text, "s");
+}
+
+/* "10m", "1h30m", "7.3s": units that say nothing are left out. */
+static void add_long_duration(struct text *text, uint64_t ms)
+{
+    static const struct {
+        uint64_t ms;
+        const char *name;
+    } units[] = {{3600000, "h"}, {60000, "m"}};
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (ms < units[i].ms)
+            continue;
+        text_add_unsigned(text, ms / units[i].ms);
+        text_add(text, units[i].name);
+        ms %= units[i].ms;
+        any = true;
+    }
+    if (!any || ms > 0)
+        add_duration(text, ms);
 }
 
 static void add_counted(struct text *text, uint64_t count, const char *one, const char *many)
@@ -349,23 +386,37 @@ static void add_line_refusal(struct text *text, const struct event *event)
     text_add(text, why[refusal_of(event)]);
 }
 
-static void add_line_by_user(struct text *text, const struct event *event)
+static void add_line_user(struct text *text, const struct event *event)
+{
+    text_add(text, ", by ");
+    text_add_printable(text, event->program);
+}
+
+static void add_line_reload(struct text *text, const struct event *event)
+{
+    text_add(text, "policy revision ");
+    text_add_hex(text, event->refused, 16);
+    text_add(text, " handed to running processes");
+    add_line_user(text, event);
+}
+
+static void add_line_forced(struct text *text, const struct event *event)
 {
     const char *forced = forced_name(event->kind);
 
-    if (event->type == EVENT_RELOAD) {
-        text_add(text, "policy revision ");
-        text_add_hex(text, event->refused, 16);
-        text_add(text, " handed to running processes");
-    } else if (forced != NULL) {
-        text_add(text, "forced ");
-        text_add(text, forced);
-    } else {
-        text_add(text, "given back, ");
-        text_add(text, circuit_state_name(event->to));
+    text_add(text, forced != NULL ? "forced " : "given back, ");
+    text_add(text, forced != NULL ? forced : circuit_state_name(event->to));
+    if (is_force_ended(event)) {
+        text_add(text, ", its time was over ");
+        add_long_duration(text, event->pause_ns / NS_PER_MS);
+        text_add(text, " ago");
+        return;
     }
-    text_add(text, ", by ");
-    text_add_printable(text, event->program);
+    if (event->pause_ns > 0) {
+        text_add(text, " for ");
+        add_long_duration(text, event->pause_ns / NS_PER_MS);
+    }
+    add_line_user(text, event);
 }
 
 size_t event_line(const struct event *event, char *buffer, size_t size)
@@ -398,8 +449,10 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
         add_line_outcome(&text, event);
     } else if (event->type == EVENT_REFUSED) {
         add_line_refusal(&text, event);
-    } else if (is_by_user(event)) {
-        add_line_by_user(&text, event);
+    } else if (event->type == EVENT_FORCED) {
+        add_line_forced(&text, event);
+    } else if (event->type == EVENT_RELOAD) {
+        add_line_reload(&text, event);
     } else if (event->type == EVENT_PROBE) {
         text_add(&text, "probe admitted");
     }

@@ -42,7 +42,7 @@ enum overran {
 struct event {
     uint64_t time_ns;    /* wall clock */
     uint64_t mono_ns;    /* the circuits' clock */
-    uint64_t pause_ns;   /* OPEN: the pause */
+    uint64_t pause_ns;   /* OPEN: the pause; FORCED: how long it holds, or how long ago it ended; 0: until another word */
     uint64_t refused;    /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
     int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
@@ -55,7 +55,8 @@ struct event {
     uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
-    char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so; the program is the command itself */
+    char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so (but for an end by itself, REASON_FORCE_ENDED);
+                                       the program is the command itself */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
     uint16_t http_status;  /* FAILURE: of FAILURE_HTTP, or 0; OUTCOME: of the answer, or 0 */
@@ -75,8 +76,9 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
  * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue, came, late; of an outcome verdict,
  * kind and reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, came, late; of a refusal reason
- * (admission_name); of what an operator did user, and forced (with from, to, reason) or policy_revision. What a
- * rehearsal brought about also has injected, true.
+ * (admission_name); of what an operator did user, and forced (with from, to, reason; for_ms if its end was said) or
+ * policy_revision; of such an end, which a call noticed, the same without a user, and ended_ago_ms. What a rehearsal
+ * brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

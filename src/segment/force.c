@@ -14,13 +14,44 @@
 #include "segment/layout.h"
 #include "segment/report.h"
 
-enum forced force_get(const struct segment *segment, uint32_t circuit)
+/* The entry's word: the end above, enum forced in the two bits below. Any bit pattern can be taken apart. */
+#define WORD_BITS 2u
+_Static_assert(FORCED_WORDS <= 1u << WORD_BITS, "a word fits");
+
+static uint64_t pack(struct force force)
+{
+    uint64_t end_ns = force.end_ns <= FORCE_END_MAX ? force.end_ns : 0;
+
+    return force.word != FORCED_NONE ? end_ns << WORD_BITS | (uint64_t)force.word : 0;
+}
+
+/* What holds of it now. */
+static struct force unpack(uint64_t word, uint64_t now_ns)
+{
+    const struct force none = {FORCED_NONE, 0};
+    uint64_t forced = word & ((1u << WORD_BITS) - 1), end_ns = word >> WORD_BITS;
+
+    if (forced == FORCED_NONE || forced >= FORCED_WORDS || (end_ns != 0 && now_ns >= end_ns))
+        return none;
+    return (struct force){(enum forced)forced, end_ns};
+}
+
+bool force_holds(uint64_t word, uint64_t now_ns)
+{
+    return unpack(word, now_ns).word != FORCED_NONE;
+}
+
+struct force force_read(const struct segment *segment, uint32_t circuit, uint64_t now_ns)
 {
     const struct circuit_entry *entry = circuits_entry(segment, circuit);
-    /* Relaxed: nothing else is read by it; who asks a moment too early is answered as of that moment. */
-    uint32_t word = entry != NULL ? atomic_load_explicit(&entry->forced, memory_order_relaxed) : FORCED_NONE;
 
-    return word < FORCED_WORDS ? (enum forced)word : FORCED_NONE;
+    /* Relaxed: nothing else is read by it; who asks a moment too early is answered as of that moment. */
+    return unpack(entry != NULL ? atomic_load_explicit(&entry->forced, memory_order_relaxed) : 0, now_ns);
+}
+
+enum forced force_get(const struct segment *segment, uint32_t circuit, uint64_t now_ns)
+{
+    return force_read(segment, circuit, now_ns).word;
 }
 
 enum target_mode force_mode(enum forced forced, const struct target *target)
@@ -50,22 +81,54 @@ static enum circuit_state state_met(const struct circuit *circuit, enum forced f
     return view.state;
 }
 
-enum forced force_set(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
+/* Takes away what is over; whoever does notes it. `word` is what was read. */
+static void take_away(const struct guard *guard, uint32_t circuit, struct circuit_entry *entry, uint64_t word,
                       enum target_mode mode, uint64_t now_ns)
+{
+    const struct force force = unpack(word, 0); /* what it was; FORCED_NONE: corrupt */
+
+    /* Relaxed: the word stands alone. It fails when an operator said another one meanwhile, or another call was here. */
+    if (force.word == FORCED_NONE ||
+        !atomic_compare_exchange_strong_explicit(&entry->forced, &word, 0, memory_order_relaxed, memory_order_relaxed))
+        return;
+    report_force_ended(guard, circuit, state_met(&entry->circuit, force.word, mode, now_ns),
+                       state_met(&entry->circuit, FORCED_NONE, mode, now_ns), now_ns - force.end_ns, now_ns);
+}
+
+enum forced force_obey(const struct guard *guard, uint32_t circuit, enum target_mode mode, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    uint64_t word = entry != NULL ? atomic_load_explicit(&entry->forced, memory_order_relaxed) : 0;
+    enum forced forced = unpack(word, now_ns).word;
+
+    if (__builtin_expect(word != 0, 0) && forced == FORCED_NONE)
+        take_away(guard, circuit, entry, word, mode, now_ns);
+    return forced;
+}
+
+struct force force_set(const struct guard *guard, const char *user, uint32_t circuit, struct force force,
+                       enum target_mode mode, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct transitions transitions;
 
     if (entry == NULL)
-        return FORCED_NONE;
-    enum forced former = force_get(guard->segment, circuit);
-    enum circuit_state from = state_met(&entry->circuit, former, mode, now_ns);
-    atomic_store_explicit(&entry->forced, (uint32_t)forced, memory_order_release);
-    if (forced == FORCED_CLOSED) {
+        return (struct force){FORCED_NONE, 0};
+    force_obey(guard, circuit, mode, now_ns); /* an end that no call has noted yet comes before */
+    uint64_t former_word = atomic_load_explicit(&entry->forced, memory_order_relaxed);
+    enum circuit_state from = state_met(&entry->circuit, unpack(former_word, now_ns).word, mode, now_ns);
+    struct force former = unpack(atomic_exchange_explicit(&entry->forced, pack(force), memory_order_release), now_ns);
+    if (force.word == FORCED_CLOSED) {
         circuit_close(&entry->circuit, now_ns, &transitions);
         report_transitions(guard, circuit, &transitions, false, now_ns);
     }
-    report_forced(guard, user, circuit, forced, from, state_met(&entry->circuit, forced, mode, now_ns), now_ns);
+    const struct forcing forcing = {
+        .forced = force.word,
+        .from = from,
+        .to = state_met(&entry->circuit, force.word, mode, now_ns),
+        .lasts_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0,
+    };
+    report_forced(guard, user, circuit, &forcing, now_ns);
     return former;
 }
 

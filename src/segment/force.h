@@ -1,12 +1,14 @@
 /*
- * force.h - an operator's word over a live circuit: open, closed, or as the circuit says.
+ * force.h - an operator's word over a live circuit: open, closed, or as the circuit says; for a time, or until another.
  *
- * The word stands in the circuit's entry, so that every process obeys it with its next call. A forced circuit keeps its
- * place in the table. force_set is for the command line; what a guard asks is force_get. Async-signal-safe.
+ * The word stands in the circuit's entry with its end, so that every process obeys it with its next call, and knows by
+ * itself when it is over: nobody has to run for that. A circuit that is forced keeps its place in the table. force_set
+ * is for the command line; what a guard asks is force_obey. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_FORCE_H
 #define SOCKFUSE_SEGMENT_FORCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "policy/policy.h"
@@ -15,8 +17,24 @@
 /* Values are stored in shared memory: append only. */
 enum forced { FORCED_NONE = 0, FORCED_OPEN, FORCED_CLOSED, FORCED_WORDS };
 
-/* What an operator said of the circuit; FORCED_NONE also where there is none. One relaxed load. */
-enum forced force_get(const struct segment *segment, uint32_t circuit);
+/* What an operator said. */
+struct force {
+    enum forced word;
+    uint64_t end_ns; /* circuits' clock: AT it the word holds no more; 0: it holds until another one */
+};
+
+/* The latest end that can be kept: later ones are none. */
+#define FORCE_END_MAX ((UINT64_C(1) << 62) - 1)
+
+/* Whether the word of a circuit's entry, as it lies in shared memory, holds now. */
+bool force_holds(uint64_t word, uint64_t now_ns);
+
+/* What an operator said of the circuit, if that holds now; FORCED_NONE also where there is none. One relaxed load. */
+struct force force_read(const struct segment *segment, uint32_t circuit, uint64_t now_ns);
+enum forced force_get(const struct segment *segment, uint32_t circuit, uint64_t now_ns);
+
+/* force_get for a call that begins: the first one after a word's end takes it away, and notes that in the journal. */
+enum forced force_obey(const struct guard *guard, uint32_t circuit, enum target_mode mode, uint64_t now_ns);
 
 /* The mode in which a target's circuit is handled: an operator's word goes before the policy's. */
 enum target_mode force_mode(enum forced forced, const struct target *target);
@@ -24,10 +42,10 @@ enum target_mode force_mode(enum forced forced, const struct target *target);
 /*
  * Sets the word and writes it into the journal: `guard` is the command that does it, for `user`. FORCED_CLOSED also
  * closes the circuit, without a failure. `mode` is the target's, for what the journal says of the state before and
- * after. Returns the former word.
+ * after. Returns the former word, if that still held.
  */
-enum forced force_set(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
-                      enum target_mode mode, uint64_t now_ns);
+struct force force_set(const struct guard *guard, const char *user, uint32_t circuit, struct force force,
+                       enum target_mode mode, uint64_t now_ns);
 
 /* "open", "closed"; NULL: not forced. */
 const char *forced_name(unsigned int forced);

@@ -17,7 +17,7 @@
 #include "segment/segment.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
-#define SEGMENT_VERSION 2u
+#define SEGMENT_VERSION 3u
 #define SEGMENT_IDENTITY_MAX 4096u
 #define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
@@ -37,8 +37,8 @@ _Static_assert(sizeof(struct event_slot) == 512, "pinned");
 struct circuit_entry {
     _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
-    _Atomic uint32_t forced;                            /* enum forced: an operator's word */
-    uint64_t reserved;
+    uint32_t reserved;
+    _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (force.c) */
     _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
     _Atomic uint64_t refusal_noted;                     /* which first refusals are in the journal (report.c) */
     _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
@@ -97,7 +97,8 @@ struct process_slot {
     _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
     _Atomic uint32_t proof;        /* epoch:20 | 1: it has the lock of its identity (proof.h) */
     _Atomic uint64_t asked_ns;     /* real clock: when somebody last asked whether it lives */
-    _Atomic uint64_t spare[4];
+    _Atomic uint64_t reload;       /* number of the last edited policy that it looked at:32 | enum handover_answer:32 */
+    _Atomic uint64_t spare[3];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");
 
@@ -170,7 +171,7 @@ LAYOUT_PIN(event_slot, checksum, 4);
 LAYOUT_PIN(event_slot, event, 8);
 LAYOUT_PIN(circuit_entry, hash, 0);
 LAYOUT_PIN(circuit_entry, ready, 8);
-LAYOUT_PIN(circuit_entry, forced, 12);
+LAYOUT_PIN(circuit_entry, forced, 16);
 LAYOUT_PIN(circuit_entry, last_used_ns, 24);
 LAYOUT_PIN(circuit_entry, refusal_noted, 32);
 LAYOUT_PIN(circuit_entry, failure_writes, 40);
@@ -199,6 +200,7 @@ LAYOUT_PIN(process_slot, revision, 40);
 LAYOUT_PIN(process_slot, program, 48);
 LAYOUT_PIN(process_slot, keeps_policy, 80);
 LAYOUT_PIN(process_slot, proof, 84);
+LAYOUT_PIN(process_slot, reload, 96);
 LAYOUT_PIN(segment_stamp, version, 8);
 LAYOUT_PIN(segment_stamp, size, 16);
 LAYOUT_PIN(segment_stamp, boot_id, 24);

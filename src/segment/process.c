@@ -143,6 +143,7 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
     atomic_store_explicit(&slot->attached_ns, clock_wall_ns(), memory_order_relaxed);
     atomic_store_explicit(&slot->revision, newcomer->revision, memory_order_relaxed);
     atomic_store_explicit(&slot->keeps_policy, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->reload, 0, memory_order_relaxed);
     char program[PROGRAM_NAME_MAX] = {0};
     memcpy(program, newcomer->program, strnlen(newcomer->program, sizeof program - 1));
     shared_store(slot->program, program, sizeof program);
@@ -362,6 +363,13 @@ uint64_t process_last_seen(const struct segment *segment)
     return seen_ns;
 }
 
+void process_answers(struct segment *segment, uint32_t holder, uint32_t number, uint32_t answer)
+{
+    struct process_slot *slot = slot_of(segment, holder);
+    if (slot != NULL && claim_of(slot, holder) != 0) /* as in process_runs */
+        atomic_store_explicit(&slot->reload, (uint64_t)number << 32 | answer, memory_order_relaxed);
+}
+
 OWN_FRAME bool process_alive(const struct segment *segment, uint32_t holder)
 {
     const struct process_slot *slot = slot_of(segment, holder);
@@ -392,6 +400,10 @@ bool process_describe(const struct segment *segment, uint32_t holder, struct pro
     view->attached_ns = atomic_load_explicit(&slot->attached_ns, memory_order_acquire);
     view->revision = atomic_load_explicit(&slot->revision, memory_order_acquire);
     view->keeps_policy = atomic_load_explicit(&slot->keeps_policy, memory_order_acquire) != 0;
+    view->is_near = process_life_can_ask(tagged_load(&slot->space, claim));
+    uint64_t reload = atomic_load_explicit(&slot->reload, memory_order_acquire);
+    view->reload = (uint32_t)(reload >> 32);
+    view->reload_answer = (uint32_t)reload;
     shared_load(view->program, slot->program, sizeof view->program);
     view->program[sizeof view->program - 1] = '\0';
     /* All of it was acquired: if the claim stands there even now, it belongs together. */

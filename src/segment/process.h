@@ -55,10 +55,20 @@ bool process_runs_revision(const struct segment *segment, uint64_t revision);
  */
 uint64_t process_last_seen(const struct segment *segment);
 
+/*
+ * What a holder did with the edited policy that was handed over as `number` (handover.h), for whoever handed it over.
+ * An answer of RELOAD_REFUSED or more says by the rest what was wrong with it (enum flat_fault). Values are stored in
+ * shared memory: append only. No system call.
+ */
+enum { RELOAD_UNANSWERED = 0, RELOAD_TAKEN, RELOAD_NO_MEMORY, RELOAD_UNREADABLE, RELOAD_REFUSED = 16 };
+void process_answers(struct segment *segment, uint32_t holder, uint32_t number, uint32_t answer);
+
 struct process_view {
     uint32_t pid, holder;
     uint64_t attached_ns, revision;
     bool keeps_policy;
+    bool is_near;                    /* its pid is one of the caller's pid name space, as far as is known */
+    uint32_t reload, reload_answer;  /* of the last edited policy that it looked at: number and answer; 0: none */
     char program[PROGRAM_NAME_MAX];
 };
 /*

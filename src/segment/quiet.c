@@ -39,11 +39,14 @@ static inline bool is_own(const struct quiet_place *place)
            atomic_load_explicit(&place->segment->call_owner[call], memory_order_acquire) == place->holder;
 }
 
-/* Whether a closed circuit's calls pass, and count by the target's own settings. */
+/*
+ * Whether a closed circuit's calls pass, and count by the target's own settings. A word that is over is one that holds,
+ * here: on the long way the next call takes it away.
+ */
 static bool is_usual(const struct quiet_place *place, const struct target *target)
 {
     return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
-           atomic_load_explicit(&place->entry->forced, memory_order_relaxed) == FORCED_NONE;
+           atomic_load_explicit(&place->entry->forced, memory_order_relaxed) == 0;
 }
 
 /* Whether the record is still this process's, and its last ticket that of the present circuit and of no probe. */

@@ -193,21 +193,44 @@ void report_crowd_over(struct circuit_entry *entry)
     atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_BULKHEAD), memory_order_relaxed);
 }
 
-APART void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
-                         enum circuit_state from, enum circuit_state to, uint64_t now_ns)
+/* The first refusal by a word that stands from now on is a first one. */
+static void rearm_forced(const struct guard *guard, uint32_t circuit)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+
+    if (entry != NULL)
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_FORCED), memory_order_release);
+}
+
+APART void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
+                         uint64_t now_ns)
+{
     struct event event;
 
     start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
     copy_text(event.program, user, sizeof event.program);
+    event.from = (uint8_t)forcing->from;
+    event.to = (uint8_t)forcing->to;
+    event.reason = REASON_FORCED;
+    event.kind = (uint8_t)forcing->forced;
+    event.pause_ns = forcing->lasts_ns;
+    journal_append(guard->segment, &event);
+    rearm_forced(guard, circuit);
+}
+
+APART void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from,
+                              enum circuit_state to, uint64_t ago_ns, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
     event.from = (uint8_t)from;
     event.to = (uint8_t)to;
-    event.reason = REASON_FORCED;
-    event.kind = (uint8_t)forced;
+    event.reason = REASON_FORCE_ENDED;
+    event.kind = FORCED_NONE;
+    event.pause_ns = ago_ns;
     journal_append(guard->segment, &event);
-    if (entry != NULL)
-        atomic_fetch_and_explicit(&entry->refusal_noted, ~note_of(ADMIT_REFUSED_FORCED), memory_order_release);
+    rearm_forced(guard, circuit);
 }
 
 APART void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)

@@ -50,8 +50,16 @@ struct circuit_entry;
 void report_crowd_over(struct circuit_entry *entry);
 
 /* An operator forced a circuit, or gave it back: journal. */
-void report_forced(const struct guard *guard, const char *user, uint32_t circuit, enum forced forced,
-                   enum circuit_state from, enum circuit_state to, uint64_t now_ns);
+struct forcing {
+    enum forced forced;
+    enum circuit_state from, to;
+    uint64_t lasts_ns; /* until its end; 0: it has none */
+};
+void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
+                   uint64_t now_ns);
+/* The time of an operator's word was over so long ago, and a call has noticed it: journal. */
+void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from, enum circuit_state to,
+                        uint64_t ago_ns, uint64_t now_ns);
 
 /* An operator handed an edited policy to the running processes: journal. */
 void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns);

@@ -54,7 +54,7 @@ OWN_FRAME static enum settlement tell_circuit(const struct guard *guard, const s
                                               struct transitions *transitions)
 {
     struct caller caller = guard_caller(guard, shard);
-    enum target_mode mode = force_mode(force_get(guard->segment, call->circuit), target);
+    enum target_mode mode = force_mode(force_get(guard->segment, call->circuit, ending->at_ns), target);
     struct settings room;
 
     note_address(circuit, call->ticket.address, ending->outcome);

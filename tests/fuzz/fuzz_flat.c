@@ -16,6 +16,8 @@
 /* Brought in as it is, under other names, for the changed piece needs its checksum. */
 #define policy_flatten flatten
 #define policy_unfold unfold
+#define flat_fault_text its_fault_text
+#define flat_fault_of its_fault_of
 #include "policy/flat.c"
 
 static char *good, *identity;

@@ -309,8 +309,30 @@ static void a_forced_circuit_tells_the_word_and_both_states(void **state)
     event.to = CIRCUIT_CLOSED;
     assert_non_null(strstr(json(&event), "\"forced\":null,\"from\":\"half-open\",\"to\":\"closed\""));
     assert_non_null(strstr(line(&event), " given back, closed, by alice\n"));
+    event.kind = FORCED_OPEN;
+    event.pause_ns = 600 * NS_PER_S;
+    assert_non_null(strstr(json(&event), "\"reason\":\"forced\",\"for_ms\":600000}\n"));
+    assert_non_null(strstr(line(&event), " forced open for 10m, by alice\n"));
+    event.pause_ns = 5400 * NS_PER_S + NS_PER_S / 2;
+    assert_non_null(strstr(line(&event), " forced open for 1h30m500ms, by alice\n"));
+    event.pause_ns = 0;
     event.kind = FORCED_WORDS; /* shared memory may say anything */
     assert_non_null(strstr(json(&event), "\"forced\":null"));
+}
+
+static void an_end_by_itself_is_the_callers_note_and_nobodys_word(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FORCED);
+    event.kind = FORCED_NONE;
+    event.reason = REASON_FORCE_ENDED;
+    event.from = CIRCUIT_OPEN;
+    event.to = CIRCUIT_CLOSED;
+    event.pause_ns = 90 * NS_PER_S;
+    assert_string_equal(json(&event), JSON_HEAD "\"forced\",\"user\":null,\"forced\":null,\"from\":\"open\","
+                                                "\"to\":\"closed\",\"reason\":\"force-ended\","
+                                                "\"ended_ago_ms\":90000}\n");
+    assert_string_equal(line(&event), LINE_HEAD("forced     ") "given back, closed, its time was over 1m30s ago\n");
 }
 
 static void a_target_that_is_its_destination_is_said_once(void **state)
@@ -421,6 +443,7 @@ int main(void)
         cmocka_unit_test(other_events_stand_alone),
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
         cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),
+        cmocka_unit_test(an_end_by_itself_is_the_callers_note_and_nobodys_word),
         cmocka_unit_test(a_target_that_is_its_destination_is_said_once),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),

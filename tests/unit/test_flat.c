@@ -13,6 +13,8 @@
 /* Brought in as it is, under other names, for the tests make pieces that are wrong inside and whole outside. */
 #define policy_flatten flatten
 #define policy_unfold unfold
+#define flat_fault_text its_fault_text
+#define flat_fault_of its_fault_of
 #include "policy/flat.c"
 
 /* Each key with a value that is not the built-in one. */

@@ -1,0 +1,187 @@
+/*
+ * reach.c - whom an operator's word reaches. See reach.h.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/reach.h"
+#include "policy/flat.h"
+#include "segment/calls.h"
+#include "segment/clock.h"
+
+/* So many are named at a time; the others are counted. */
+#define NAMED_MAX 12u
+#define WAIT_NS NS_PER_S
+#define LOOK_AGAIN_NS (5 * NS_PER_MS)
+
+/* --- who there is ------------------------------------------------------------------------------------------------- */
+
+/* Its state in /proc: a "T", and "t" under a debugger. */
+static bool is_stopped(uint32_t pid)
+{
+    char text[400] = "";
+    char *path = format_text("/proc/%" PRIu32 "/stat", pid);
+    FILE *file = fopen(path, "re");
+    free(path);
+    if (file == NULL)
+        return false;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    /* The name before it may hold anything. */
+    const char *end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
+static void add_attached(struct reach *reach, const struct process_view *view)
+{
+    struct attached *at = reallocarray(reach->at, reach->count + 1, sizeof *at);
+    if (at == NULL)
+        err(EXIT_FAILURE, "no memory");
+    reach->at = at;
+    at[reach->count++] = (struct attached){.view = *view, .is_stopped = view->is_near && is_stopped(view->pid)};
+}
+
+/* Those of whom a call is in flight. */
+static void mark_waiting(struct reach *reach, const struct segment *segment)
+{
+    struct call_view call;
+    for (uint32_t i = 0; i < calls_limit(segment); i++) {
+        if (!calls_read(segment, i, &call) || !call.in_flight)
+            continue;
+        for (size_t j = 0; j < reach->count; j++)
+            reach->at[j].is_waiting |= reach->at[j].view.holder == call.owner;
+    }
+}
+
+void reach_collect(struct reach *reach, const struct segment *segment)
+{
+    struct process_view view;
+    *reach = (struct reach){0};
+    /* A file that is given up is left by all who have it, with their next call. */
+    if (segment->map == NULL || segment_is_given_up(segment))
+        return;
+    for (uint32_t cursor = 0; process_next(segment, &cursor, &view);)
+        add_attached(reach, &view);
+    mark_waiting(reach, segment);
+}
+
+void reach_free(struct reach *reach)
+{
+    free(reach->at);
+    *reach = (struct reach){0};
+}
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+const char *programs(size_t count)
+{
+    static char texts[7][40];
+    static unsigned int next;
+    char *text = texts[next++ % 7];
+    snprintf(text, sizeof texts[0], "%zu program%s", count, count == 1 ? "" : "s");
+    return text;
+}
+
+void naming_add(struct naming *naming, const struct attached *process, const char *note)
+{
+    naming->count++;
+    if (naming->count > NAMED_MAX) {
+        naming->left_out++;
+        return;
+    }
+    char *name = printable(process->view.program);
+    char *longer = format_text("%s%s%" PRIu32 " (%s%s%s%s)", naming->text != NULL ? naming->text : "pid ",
+                               naming->text != NULL ? ", " : "", process->view.pid, name,
+                               process->view.is_near ? "" : ", by the number of its container",
+                               note != NULL ? ", " : "", note != NULL ? note : "");
+    free(name);
+    free(naming->text);
+    naming->text = longer;
+}
+
+const char *naming_text(struct naming *naming)
+{
+    if (naming->left_out > 0) {
+        char *longer = format_text("%s and %zu more", naming->text, naming->left_out);
+        free(naming->text);
+        naming->text = longer;
+        naming->left_out = 0;
+    }
+    return naming->text != NULL ? naming->text : "";
+}
+
+void naming_free(struct naming *naming)
+{
+    free(naming->text);
+    *naming = (struct naming){0};
+}
+
+/* --- an edited policy --------------------------------------------------------------------------------------------- */
+
+bool reach_runs(const struct attached *process, uint64_t revision)
+{
+    return process->view.revision == revision;
+}
+
+const char *reach_why_not(const struct attached *process, uint32_t number)
+{
+    static char text[120];
+    const struct process_view *view = &process->view;
+    if (view->keeps_policy)
+        return "it has no policy file that could be edited";
+    if (view->reload != number)
+        return NULL;
+    switch (view->reload_answer) {
+    case RELOAD_UNANSWERED:
+    case RELOAD_TAKEN: /* and something else since */
+    case RELOAD_NO_MEMORY:
+        return NULL;
+    case RELOAD_UNREADABLE:
+        return "it could not read it in the segment";
+    default:
+        snprintf(text, sizeof text, "it says of it: %s", flat_fault_text(view->reload_answer - RELOAD_REFUSED));
+        return text;
+    }
+}
+
+/* Whether there is nobody left who could take it in the next moment. */
+static bool is_settled(const struct reach *reach, uint32_t number, uint64_t revision)
+{
+    for (size_t i = 0; i < reach->count; i++) {
+        const struct attached *process = &reach->at[i];
+        if (!reach_runs(process, revision) && !process->is_stopped && reach_why_not(process, number) == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* What they say of themselves by now; no system call. Of one that is gone the last word stands. */
+static void look_again(struct reach *reach, const struct segment *segment)
+{
+    for (size_t i = 0; i < reach->count; i++) {
+        struct process_view view;
+        if (process_describe(segment, reach->at[i].view.holder, &view))
+            reach->at[i].view = view;
+    }
+}
+
+void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision)
+{
+    const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
+    const uint64_t until_ns = clock_real_ns() + WAIT_NS;
+    bool waited = false;
+    reach_collect(reach, segment);
+    for (; !is_settled(reach, number, revision) && clock_real_ns() < until_ns; waited = true) {
+        nanosleep(&moment, NULL);
+        look_again(reach, segment);
+    }
+    if (!waited)
+        return;
+    reach_free(reach);
+    reach_collect(reach, segment); /* who lives now */
+}
