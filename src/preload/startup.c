@@ -26,11 +26,36 @@
 #include "segment/clock.h"
 #include "segment/log.h"
 #include "segment/process.h"
+#include "segment/seldom.h"
 #include "segment/text.h"
+#include "segment/undisturbed.h"
 
 #define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
 
 struct guest guest;
+
+static const char *environment(const char *name)
+{
+    return secure_getenv(name);
+}
+
+/* The policy was found by the program's name: every command of a shell may find the same, and complain of the same. */
+static bool is_discovered;
+
+/* Who named a policy hears of each process; of what was discovered, one process a minute speaks for all. */
+OWN_FRAME static void say(const char *line, size_t length)
+{
+    struct undisturbed before;
+    struct seldom seldom;
+    if (!is_discovered) {
+        log_append(LOG_STDERR, line, length); /* or there is nobody to tell */
+        return;
+    }
+    undisturbed_begin(&before);
+    if (seldom_begin(&seldom, environment, line, length, clock_wall_ns()))
+        seldom_end(&seldom, log_append(LOG_STDERR, line, length));
+    undisturbed_end(&before);
+}
 
 /* One line, one write, and only once: the host's stderr is not ours. */
 OWN_FRAME static void complain(const char *what, const char *more)
@@ -45,7 +70,7 @@ OWN_FRAME static void complain(const char *what, const char *more)
     text_add_printable(&text, what); /* a file's name may be anything */
     text_add(&text, more);
     line[text.length] = '\n';
-    log_append(LOG_STDERR, line, text.length + 1); /* or there is nobody to tell */
+    say(line, text.length + 1);
 }
 
 /* "a b" or "a\nb" as a NULL-terminated list, in place. */
@@ -58,11 +83,6 @@ static const char *const *split(char *words, const char *separators, const char 
         list[count++] = word;
     list[count] = NULL;
     return count ? list : NULL;
-}
-
-static const char *environment(const char *name)
-{
-    return secure_getenv(name);
 }
 
 /* One address of a name, as `run` resolved it. */
@@ -159,6 +179,7 @@ static struct policy *find_policy(int argc, char *const *argv)
     bool has_file =
         (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, found);
     guest.keeps_policy = !has_file;
+    is_discovered = has_file && !found->named;
     if (has_file || with_patterns)
         policy = load(has_file ? found->path : NULL, with_patterns, with_options);
     free(copies[0]);
