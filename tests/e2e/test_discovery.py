@@ -2,13 +2,15 @@
 
 The library finds it in the process itself, `run` and `check --for` beforehand: all three must find the same.
 """
+import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import unittest
 
-from fixtures import BARE, IDLE, SOCKFUSE, Sandbox, Server, reset_at_accept
+from fixtures import BARE, IDLE, LIBRARY, SOCKFUSE, Sandbox, Server, reset_at_accept
 
 CONNECT = "exec 3<>/dev/tcp/{0.address}/{0.port} || true; read -r line <&3; exit 0"
 
@@ -172,16 +174,12 @@ class Names(Discovery):
 
 
 class Links(Discovery):
-    def test_two_programs_share_circuits_by_a_link_between_their_policies(self):
+    def test_a_link_to_another_programs_policy_is_a_policy_of_its_own(self):
         self.policies("curl")
         os.symlink("curl.policy", self.path("bash"))
-        with open(self.path("curl"), "a", encoding="ascii") as file:
-            file.write("failure_threshold = 2\n")
         self.preloaded(["bash", "-c", CONNECT.format(self.server)])
-        self.sandbox.run(["curl", "-sS", self.server.url], IDLE, {"XDG_CONFIG_HOME": self.config})
-        refused = self.sandbox.run(["curl", "-sS", self.server.url], IDLE, {"XDG_CONFIG_HOME": self.config})
-        self.assertEqual(refused.status, 7, refused)
-        self.assertEqual(self.server.connections, 2)
+        (policy,) = json.loads(self.sandbox.sockfuse("status", "--json").stdout)
+        self.assertEqual(policy["policy"], self.path("bash"))
 
     def test_a_link_that_leads_nowhere_is_passed_over_and_named(self):
         self.policies("default")
@@ -254,6 +252,69 @@ class Unit(Discovery):
         self.in_unit(f"curl -sS {self.server.url}; echo x | nc {self.server.address} {self.server.port}",
                      SOCKFUSE_POLICY="/etc/sockfuse/nc.policy")
         self.assertEqual(self.calls("/etc/sockfuse/nc.policy"), 2)
+
+
+class Mistakes(Discovery):
+    """What every command of a login shell would say is said by one of them."""
+
+    def shell_says(self, script="for i in 1 2 3 4 5 6 7 8; do cat /dev/null & done; wait; cat /dev/null; ls >/dev/null",
+                   **env):
+        result = self.sandbox.run(["bash", "-c", script], IDLE, {"XDG_CONFIG_HOME": self.config, **env})
+        self.assertEqual(result.status, 0, result)
+        return result.stderr.splitlines()
+
+    def break_policy(self, name, text="nonsense = 1"):
+        with open(self.path(name), "w", encoding="ascii") as file:
+            file.write(f"[{self.server.destination}]\n{text}\n")
+
+    def said_file(self):
+        return os.path.join(self.sandbox.state, ".said")
+
+    def test_a_broken_policy_that_was_discovered_is_told_once_a_minute(self):
+        self.break_policy("default")
+        (line,) = self.shell_says()
+        self.assertRegex(line, r"^sockfuse: .*/default\.policy:2: unknown key `nonsense`.*unguarded$")
+        self.assertEqual(self.shell_says(), [])
+        self.break_policy("default", "rubbish = 1")
+        self.assertEqual(len(self.shell_says()), 1, "another mistake is another line")
+        # A minute goes by.
+        with open(self.said_file(), "r+b") as file:
+            entries = [(line, said - 60 * 10**9) for line, said in struct.iter_unpack("=QQ", file.read())]
+            file.seek(0)
+            file.write(b"".join(struct.pack("=QQ", *entry) for entry in entries))
+        self.assertEqual(len(self.shell_says()), 1)
+
+    def test_who_named_it_hears_of_it_each_time(self):
+        self.break_policy("default")
+        self.assertEqual(len(self.shell_says()), 1)
+        for _ in range(2):
+            self.assertEqual(len(self.shell_says("cat /dev/null", SOCKFUSE_POLICY=self.path("default"))), 2)
+            result = self.sandbox.sockfuse("run", "-p", self.path("default"), "true")
+            self.assertEqual(result.status, 125)
+            self.assertIn("nonsense", result.stderr)
+            result = self.sandbox.sockfuse("run", "true", env={"XDG_CONFIG_HOME": self.config})
+            self.assertIn("nonsense", result.stderr)
+
+    def test_a_command_whose_standard_error_is_closed_says_it_for_nobody(self):
+        self.break_policy("cat")
+        self.assertEqual(len(self.shell_says("cat /dev/null 2>&-; cat /dev/null; cat /dev/null")), 1)
+
+    def test_a_state_folder_that_others_may_enter_is_told_once(self):
+        self.policies("default")
+        os.mkdir(self.sandbox.state)
+        os.chmod(self.sandbox.state, 0o777)
+        if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0:
+            self.skipTest("needs root and a mount name space")
+        # With an empty /run, so that nothing is left in this machine's.
+        script = "mount -t tmpfs none /run; export LD_PRELOAD=$0; cat /dev/null; cat /dev/null; ls /dev/null"
+        result = self.sandbox.run(["unshare", "-m", "--propagation", "private", "bash", "-c", script, LIBRARY], BARE,
+                                  {"XDG_CONFIG_HOME": self.config, "SOCKFUSE_STATE": self.sandbox.state})
+        self.assertEqual(result.stderr.count("chmod 700"), 1, result)
+
+    def test_nothing_is_touched_where_there_is_nothing_to_say(self):
+        self.policies("default")
+        self.assertEqual(self.shell_says(), [])
+        self.assertFalse(os.path.exists(self.said_file()))
 
 
 class Told(Discovery):
