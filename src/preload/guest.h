@@ -13,8 +13,8 @@
  *
  * All state that can change, by the file that owns it; what is static is touched by that file alone:
  *
- *   startup.c      guest; said: that one line was written; patterns, options: what the environment holds, while it
- *                  is read
+ *   startup.c      guest; said: that one line was written; is_discovered: how the policy was found; patterns, options:
+ *                  what the environment holds, while it is read
  *   berth.c        stations: the segments that are attached, or were
  *   station.c      places, standpoint, identity: what was so at start; working: who changes stations;
  *                  asked_deleted_ns, noted_use_ns, said: so that it is seldom
