@@ -47,6 +47,16 @@ UNLESS_DEFINED int bare_poll(struct pollfd *look, nfds_t count, int timeout_ms)
     return poll(look, count, timeout_ms);
 }
 
+UNLESS_DEFINED int bare_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    return nanosleep(time, left);
+}
+
+UNLESS_DEFINED int bare_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct timespec *timeout)
+{
+    return sigtimedwait(set, information, timeout);
+}
+
 UNLESS_DEFINED int bare_mprotect(void *at, size_t length, int protection)
 {
     return mprotect(at, length, protection);

@@ -10,10 +10,12 @@
 #define SOCKFUSE_POLICY_BARE_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <time.h>
 
 int bare_close(int fd);
 int bare_fclose(FILE *stream);
@@ -22,6 +24,8 @@ ssize_t bare_write(int fd, const void *buffer, size_t count);
 int bare_fcntl(int fd, int command, long argument); /* with what it points to as a number */
 int bare_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 int bare_poll(struct pollfd *look, nfds_t count, int timeout_ms);
+int bare_nanosleep(const struct timespec *time, struct timespec *left);
+int bare_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct timespec *timeout);
 int bare_mprotect(void *at, size_t length, int protection);
 
 #endif

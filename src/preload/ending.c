@@ -12,6 +12,7 @@
 #include "preload/rehearsal.h"
 #include "preload/sharers.h"
 #include "preload/socket_state.h"
+#include "preload/stopping.h"
 #include "preload/swap.h"
 #include "segment/clock.h"
 
@@ -281,19 +282,19 @@ static void leave(int status, bool flushes)
     if (!guest_ready() || lineage_is_borrowed())
         return;
     atomic_store_explicit(&guest.ready, false, memory_order_relaxed);
+    bool is_stopped = status != 0 && stopping_explains(stopping_now(), status);
     for (int fd = descriptor_next(0, INT_MAX); fd >= 0; fd = descriptor_next(fd + 1, INT_MAX)) {
         descriptor entry = descriptor_take(fd);
         struct connection *connection = life_of(entry);
         if (!connection)
             continue;
-        /* A worker that is restarted while it waits for an answer (a blocking pop of a queue) says nothing of its peer.
-         */
+        /* A worker that is stopped while it waits for an answer (a blocking pop of a queue) says nothing of its peer. */
         bool connects = life_phase(connection) == PHASE_CONNECTING;
-        bool gave_up = status != 0 || connects;
+        bool gave_up = (status != 0 && !is_stopped) || connects;
         life_judge_end(connection, fd, !gave_up ? LIFE_EXITS : flushes && !connects ? LIFE_LEAVES : LIFE_CLOSES);
         life_forget(connection);
     }
-    held_resolve_all();
+    held_resolve_all(status);
     guest_leave();
 }
 

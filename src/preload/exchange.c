@@ -13,6 +13,7 @@
 #include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/socket_state.h"
+#include "preload/stopping.h"
 #include "preload/tls.h"
 #include "preload/upload.h"
 #include "segment/circuits.h"
@@ -379,6 +380,8 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
+    if (result < 0 && error == EINTR)
+        stopping_note_interrupted();
     if (!connection || (received->flags & MSG_ERRQUEUE))
         return;
     enum phase phase = life_phase(connection);

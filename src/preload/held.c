@@ -16,6 +16,9 @@
  * loop.
  */
 #define GOES_ON_WITHIN_NS NS_PER_S
+/* A runtime that tidies up for longer than PARTING_NS, on a busy machine, is believed for so long, if nobody has found
+ * the call overdue by then. */
+#define PARTS_WITHIN_NS NS_PER_S
 
 enum { PLACE_FREE, PLACE_BUSY, PLACE_HOLDS };
 
@@ -31,7 +34,8 @@ struct held {
     const struct target *target;
     uint32_t follows; /* the target's policy, as keeping.h has it */
     uint64_t address_key;
-    uint64_t since_ns; /* real clock */
+    uint64_t since_ns;      /* real clock */
+    enum stopping stopping; /* STOPPING_NOT: it is held for another address */
     struct observation observation;
 };
 
@@ -58,13 +62,8 @@ static void set_free(struct held *place)
     atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
 }
 
-bool held_take(struct connection *connection, const struct observation *observation)
+static bool keep(struct connection *connection, const struct observation *observation, enum stopping stopping)
 {
-    if (atomic_load_explicit(&holding, memory_order_relaxed) == UINT64_MAX ||
-        !guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection),
-                                  observation, connection->siblings, connection->sibling_count,
-                                  connection->address_key))
-        return false;
     for (uint32_t i = 0; i < HELD_MAX; i++) {
         struct held *place = &places[i];
         uint32_t call = connection->place.call;
@@ -82,6 +81,7 @@ bool held_take(struct connection *connection, const struct observation *observat
         place->follows = keeping_follow(place->target);
         place->address_key = connection->address_key;
         place->since_ns = clock_real_ns();
+        place->stopping = stopping;
         place->observation = *observation;
         if (!place->observation.came_ns)
             place->observation.came_ns = clock_circuit_ns();
@@ -91,6 +91,29 @@ bool held_take(struct connection *connection, const struct observation *observat
         return true;
     }
     return false;
+}
+
+bool held_take(struct connection *connection, const struct observation *observation)
+{
+    return atomic_load_explicit(&holding, memory_order_relaxed) != UINT64_MAX &&
+           guard_waits_for_siblings(&connection->station->guard, connection->place.call, connection_target(connection),
+                                    observation, connection->siblings, connection->sibling_count,
+                                    connection->address_key) &&
+           keep(connection, observation, STOPPING_NOT);
+}
+
+bool held_take_parting(struct connection *connection, const struct observation *observation, enum stopping stopping)
+{
+    struct guard *guard = &connection->station->guard;
+    const struct target *target = connection_target(connection);
+    uint32_t call = connection->place.call;
+    uint64_t due_ns = clock_circuit_ns() + PARTING_NS;
+    if (!keep(connection, observation, stopping))
+        return false;
+    guard_unshare(guard, call, target); /* its connection goes now */
+    if (guard_due(guard, call) > due_ns)
+        guard_put_off(guard, call, due_ns);
+    return true;
 }
 
 /* Judges what a place holds and frees it. `other_tried`: the program went on to another address. */
@@ -107,6 +130,15 @@ static void resolve(struct held *place, bool other_tried)
     set_free(place);
 }
 
+/* Whether an attempt shows what the program did next. `other`: it goes to another address than what is held. */
+static bool is_shown(const struct held *place, bool is_same_circuit, bool other)
+{
+    uint64_t held_ns = clock_real_ns() - place->since_ns;
+    if (place->stopping == STOPPING_NOT)
+        return is_same_circuit && (other || held_ns >= GOES_ON_WITHIN_NS);
+    return held_ns >= PARTING_NS; /* one that is stopped may still have to say so to the very peer */
+}
+
 void held_resolve(struct station *station, uint32_t circuit, uint64_t address_key)
 {
     if (!atomic_load_explicit(&holding, memory_order_relaxed))
@@ -116,9 +148,8 @@ void held_resolve(struct station *station, uint32_t circuit, uint64_t address_ke
         if (!move(place, PLACE_HOLDS, PLACE_BUSY))
             continue;
         bool other = place->address_key != address_key;
-        if (place->station == station && place->circuit == circuit &&
-            (other || clock_real_ns() - place->since_ns >= GOES_ON_WITHIN_NS))
-            resolve(place, other);
+        if (is_shown(place, place->station == station && place->circuit == circuit, other))
+            resolve(place, other && place->stopping == STOPPING_NOT);
         else
             atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
     }
@@ -159,9 +190,19 @@ bool held_follows(const struct station *station)
     return follows;
 }
 
-void held_resolve_all(void)
+/* What was held for the program's end says nothing if that explains it: forgotten, it is neutral. */
+static void resolve_at_end(struct held *place, int status)
+{
+    if (place->stopping != STOPPING_NOT && place->epoch == lineage_epoch() &&
+        clock_real_ns() - place->since_ns < PARTS_WITHIN_NS && stopping_explains(place->stopping, status))
+        guard_forget(&place->station->guard, atomic_load_explicit(&place->call, memory_order_relaxed), place->target,
+                     life_shard(), clock_circuit_ns());
+    resolve(place, false);
+}
+
+void held_resolve_all(int status)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++)
         if (move(&places[i], PLACE_HOLDS, PLACE_BUSY))
-            resolve(&places[i], false);
+            resolve_at_end(&places[i], status);
 }

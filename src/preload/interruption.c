@@ -52,6 +52,19 @@ static bool is_handled(int number, struct action *action)
            action->handler != (uintptr_t)SIG_DFL && action->handler != (uintptr_t)SIG_IGN;
 }
 
+uintptr_t interruption_handler(int number)
+{
+    struct action action;
+    return is_handled(number, &action) ? action.handler : 0;
+}
+
+bool interruption_blocks(int number)
+{
+    struct mask blocked = {{0}};
+    real.syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&blocked, sizeof blocked, 0, 0);
+    return has(&blocked, number);
+}
+
 void interruption_watch(struct interruption *before)
 {
     struct itimerval timer = {{0}, {0}};

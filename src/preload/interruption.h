@@ -21,4 +21,8 @@ void interruption_watch(struct interruption *before);
 /* Whether the handler that has just run in this thread ends a wait that the kernel would resume after SA_RESTART. */
 bool interruption_ends_waits(const struct interruption *before);
 
+/* The program's handler for a signal; 0: it has none. Whether this thread blocks a signal. One system call each. */
+uintptr_t interruption_handler(int number);
+bool interruption_blocks(int number);
+
 #endif

@@ -13,6 +13,7 @@
 #include "preload/lineage.h"
 #include "preload/siblings.h"
 #include "preload/socket_state.h"
+#include "preload/stopping.h"
 #include "preload/upload.h"
 #include "segment/clock.h"
 
@@ -265,6 +266,22 @@ static uint64_t retry_after_ns(const struct http_head *head)
     return seconds < UINT32_MAX ? seconds * NS_PER_S : UINT32_MAX * NS_PER_S;
 }
 
+/*
+ * A program that gives up a wait for an answer may have been stopped: then how it goes on tells what that means. (One
+ * that gives up an attempt which has hung for long has met a fault, whatever made it.)
+ */
+static bool is_parting(struct connection *connection, const struct observation *observation)
+{
+    struct observation seen = *observation;
+    seen.phase = life_phase(connection);
+    if (!guest_ready() || (seen.seen != SEEN_GAVE_UP && !(seen.seen == SEEN_END && seen.gave_up)) ||
+        (seen.phase != PHASE_CONNECTED && seen.phase != PHASE_REQUESTED) ||
+        outcome_judge(&seen, &connection_target(connection)->rules).verdict != VERDICT_FAILURE)
+        return false;
+    enum stopping stopping = stopping_now();
+    return stopping != STOPPING_NOT && held_take_parting(connection, observation, stopping);
+}
+
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
     uint64_t real_ns = clock_real_ns(), now_ns = clock_circuit_at(real_ns);
@@ -301,7 +318,8 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         connection_mark(connection, CONNECTION_OVER);
     if (seen == SEEN_BYTES)
         note_polite(connection);
-    if (!answered && connection->sibling_count > 1 && held_take(connection, &observation))
+    if (!answered && ((connection->sibling_count > 1 && held_take(connection, &observation)) ||
+                      is_parting(connection, &observation)))
         return;
     guard_settle(guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
                  now_ns);

@@ -121,6 +121,16 @@ int bare_poll(struct pollfd *look, nfds_t count, int timeout_ms)
     return real.poll(look, count, timeout_ms);
 }
 
+int bare_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    return real.nanosleep(time, left);
+}
+
+int bare_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct timespec *timeout)
+{
+    return real.sigtimedwait(set, information, timeout);
+}
+
 int bare_mprotect(void *at, size_t length, int protection)
 {
     return real.mprotect(at, length, protection);

@@ -12,12 +12,18 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <poll.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 
 /* The wrapper has a private name in C and the public one for the linker. */
 #define SYMBOL(name, type, parameters, arguments)                                                                      \

@@ -116,7 +116,7 @@ static bool wait_until(uint64_t until_ns)
     int error;
     interruption_watch(&before);
     /* A cancellation point, as connect is. */
-    while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) != 0)
+    while ((error = real.clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) != 0)
         if (error != EINTR || interruption_ends_waits(&before))
             return false;
     return true;

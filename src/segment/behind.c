@@ -164,7 +164,7 @@ static bool lock(int fd, unsigned int tries)
             return false;
         if (--tries == 0)
             break;
-        nanosleep(&wait, NULL);
+        bare_nanosleep(&wait, NULL);
     }
     errno = EBUSY;
     return false;

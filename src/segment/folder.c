@@ -215,7 +215,7 @@ bool folder_lock(int folder, bool patient)
             return true;
         if (!patient)
             return false;
-        nanosleep(&wait, NULL);
+        bare_nanosleep(&wait, NULL);
     }
     return false;
 }

@@ -215,6 +215,11 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
     return nothing;
 }
 
+void guard_unshare(const struct guard *guard, uint32_t call, const struct target *target)
+{
+    bulkhead_give(guard->segment, call, guard->holder, target->max_connections);
+}
+
 void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns)
 {
     struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};

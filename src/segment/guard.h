@@ -130,6 +130,9 @@ void guard_put_off(struct guard *guard, uint32_t call, uint64_t due_ns);
 /* When this process's call in flight is overdue; DUE_NEVER: it is not, or it is settled. */
 uint64_t guard_due(const struct guard *guard, uint32_t call);
 
+/* The connection is gone, though its call is still to be judged: its share (max_connections) goes back. */
+void guard_unshare(const struct guard *guard, uint32_t call, const struct target *target);
+
 /*
  * Judges what was seen and settles the call if that ends it: outcome, journal, log. What came (`came_ns`, or now) AT
  * the call's limit or later is the failure that it was overdue for, as of then, whether or not anybody looked.

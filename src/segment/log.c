@@ -59,7 +59,7 @@ OWN_FRAME static void take_away(int number)
 
     sigemptyset(&one);
     sigaddset(&one, number);
-    for (int i = 0; i < INTERRUPTIONS_MAX && sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR; i++) {
+    for (int i = 0; i < INTERRUPTIONS_MAX && bare_sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR; i++) {
     }
 }
 

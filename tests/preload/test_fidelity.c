@@ -169,6 +169,29 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_system OWN
 #define TABLE_popen OWN
 #define TABLE_mprotect OWN    /* no descriptor; test_bad_pointers.c */
+#define TABLE_poll OWN   /* test_stopping.c */
+#define TABLE___poll_chk OWN
+#define TABLE_ppoll OWN
+#define TABLE___ppoll_chk OWN
+#define TABLE_select OWN
+#define TABLE_pselect OWN
+#define TABLE_epoll_wait OWN
+#define TABLE_epoll_pwait OWN
+#define TABLE_epoll_pwait2 OWN
+#define TABLE_sem_wait OWN
+#define TABLE_sem_timedwait OWN
+#define TABLE_sem_clockwait OWN
+#define TABLE_nanosleep OWN
+#define TABLE_clock_nanosleep OWN
+#define TABLE_pause OWN
+#define TABLE_sigsuspend OWN
+#define TABLE_sigwait OWN
+#define TABLE_sigwaitinfo OWN
+#define TABLE_sigtimedwait OWN
+#define TABLE_pthread_kill OWN
+#define TABLE_pthread_setname_np OWN
+#define TABLE_alarm OWN
+#define TABLE_setitimer OWN
 #define TABLE_getaddrinfo OWN
 #define TABLE_gethostbyname OWN
 #define TABLE_gethostbyname2 OWN
