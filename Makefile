@@ -155,7 +155,7 @@ test-unit: ## the core's tests
 	@BUILD=$(BUILD) scripts/test unit
 test-preload: ## C programs under the library
 	@BUILD=$(BUILD) scripts/test preload
-test-e2e: ## real programs under the library (ONLY=curl narrows)
+test-e2e: ## real programs under the library (ONLY=curl narrows the matrix)
 	@BUILD=$(BUILD) scripts/test e2e
 matrix: all ## real programs against real faults, as a table (ONLY=curl, ONLY=curl/silent, ONLY=/silent)
 	@scripts/setup test
