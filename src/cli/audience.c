@@ -18,11 +18,12 @@ void audience_know(struct audience *audience, struct segment *segment, const str
         .segment = segment,
         .policy = policy,
         .identity = selected->identity,
+        .whose = selected->whose,
         .in_use = selected->segment.map != NULL,
     };
     audience->bytes = handover_read(segment, POLICY_FLAT_MAX, &audience->size, &again);
     if (audience->bytes != NULL)
-        audience->handed_over = policy_unfold(audience->bytes, audience->size, segment_identity(segment), &why);
+        audience->handed_over = policy_unfold(audience->bytes, audience->size, selected->identity, &why);
 }
 
 void audience_free(struct audience *audience)
@@ -114,9 +115,10 @@ size_t audience_tell(const struct audience *audience, const char *destination, c
 void audience_tell_nobody(const struct audience *audience, const char *destination)
 {
     if (audience->reach.count > 0)
-        warnx("%s: no program that runs under %s is reached", destination, audience->identity);
+        warnx("%s: no program that runs under %s%s is reached", destination, audience->identity, audience->whose);
     else if (audience->in_use)
-        warnx("%s: no program runs under %s now; the next one that starts obeys", destination, audience->identity);
+        warnx("%s: no program runs under %s%s now; the next one that starts obeys", destination, audience->identity,
+              audience->whose);
     else
         warnx("%s: no program runs under %s%s; the first one that starts obeys", destination, audience->identity,
               audience->others_unusable ? " and can be reached from here" : " yet");

@@ -16,7 +16,7 @@ struct audience {
     const struct policy *handed_over; /* the last one that running processes were told; NULL: none */
     void *bytes;                      /* which that lies in */
     size_t size;
-    const char *identity;
+    const char *identity, *whose;
     struct reach reach;
     bool gathered, in_use, others_unusable;
 };

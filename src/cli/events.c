@@ -15,6 +15,7 @@
 
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/json.h"
 #include "cli/select.h"
 #include "segment/clock.h"
 #include "segment/event.h"
@@ -27,7 +28,7 @@ static const char help[] =
     "  -f, --follow       go on with what happens from now on\n"
     "      --json         one JSON object a line\n"
     "      --since TIME   only what happened since TIME: 5m (ago), or 2026-02-03T04:05:06Z\n"
-    "  -p, --policy FILE  only that of this policy\n"
+    "  -p, --policy FILE  only that of this policy\n" WHOSE_HELP
     "  -h, --help         this text\n"
     "      --version      the version\n";
 
@@ -36,7 +37,7 @@ static const char help[] =
 #define POLLS_PER_LOOK 10
 
 struct wish {
-    const char *policy_file;
+    struct whose choice;
     bool follow, as_json;
     uint64_t since_ns; /* wall clock */
 };
@@ -53,35 +54,40 @@ struct readers {
     size_t count;
 };
 
+struct entry {
+    struct event event;
+    const struct selected *of;
+};
 struct batch {
-    struct event *at;
+    struct entry *at;
     size_t count, size;
 };
 
-static void batch_add(struct batch *batch, const struct event *event)
+static void batch_add(struct batch *batch, const struct event *event, const struct selected *of)
 {
     if (batch->count == batch->size) {
         batch->size = batch->size == 0 ? 64 : batch->size * 2;
-        struct event *at = reallocarray(batch->at, batch->size, sizeof *at);
+        struct entry *at = reallocarray(batch->at, batch->size, sizeof *at);
         if (at == NULL)
             err(EXIT_FAILURE, "no memory");
         batch->at = at;
     }
-    batch->at[batch->count++] = *event;
+    batch->at[batch->count++] = (struct entry){*event, of};
 }
 
 /*
  * Reads what is new in one journal. An event that can't be read yet is waited for once: its writer may be at it, or
  * dead.
  */
-static void read_journal(const struct segment *segment, struct reader *reader, bool wait, uint64_t since_ns,
+static void read_journal(const struct selected *selected, struct reader *reader, bool wait, uint64_t since_ns,
                          struct batch *batch)
 {
+    const struct segment *segment = &selected->segment;
     uint64_t head = journal_head(segment), oldest = journal_oldest(segment);
     if (reader->next < oldest) {
         if (reader->started)
             warnx("%" PRIu64 " events of %s came faster than they could be read, and are lost", oldest - reader->next,
-                  segment_identity(segment));
+                  selected->identity);
         reader->next = oldest;
     }
     if (reader->next > head) /* another journal under the same numbers of device and inode */
@@ -91,7 +97,7 @@ static void read_journal(const struct segment *segment, struct reader *reader, b
         struct event event;
         if (journal_read(segment, reader->next, &event)) {
             if (event.time_ns >= since_ns)
-                batch_add(batch, &event);
+                batch_add(batch, &event, selected);
         } else if (wait && !reader->waited && reader->next >= journal_oldest(segment)) {
             reader->waited = true;
             return;
@@ -103,16 +109,36 @@ static void read_journal(const struct segment *segment, struct reader *reader, b
 
 /* A stable sort needs the place as the second key: events of one journal keep their order. */
 struct place {
-    const struct event *event;
+    const struct entry *entry;
     size_t index;
 };
 
 static int compare(const void *a, const void *b)
 {
     const struct place *left = a, *right = b;
-    if (left->event->time_ns != right->event->time_ns)
-        return left->event->time_ns < right->event->time_ns ? -1 : 1;
+    const uint64_t one = left->entry->event.time_ns, other = right->entry->event.time_ns;
+    if (one != other)
+        return one < other ? -1 : 1;
     return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* The event's own line ends with `end`; before it stands whose it is, where all users' are shown. */
+static void print_one(const struct entry *entry, bool as_json)
+{
+    char line[EVENT_JSON_MAX];
+    const char *end = as_json ? "}\n" : "\n";
+    size_t length = as_json ? event_json(&entry->event, line, sizeof line)
+                            : event_line(&entry->event, line, sizeof line);
+    if (length < strlen(end))
+        return;
+    fwrite(line, 1, length - strlen(end), stdout);
+    if (as_json) {
+        fputs(",\"owner\":", stdout);
+        json_text(entry->of->user, stdout);
+    } else {
+        fputs(entry->of->whose, stdout);
+    }
+    fputs(end, stdout);
 }
 
 static void print_batch(const struct batch *batch, bool as_json)
@@ -121,12 +147,8 @@ static void print_batch(const struct batch *batch, bool as_json)
     for (size_t i = 0; i < batch->count; i++)
         places[i] = (struct place){&batch->at[i], i};
     qsort(places, batch->count, sizeof *places, compare);
-    for (size_t i = 0; i < batch->count && ferror(stdout) == 0; i++) {
-        char line[EVENT_JSON_MAX];
-        size_t length = as_json ? event_json(places[i].event, line, sizeof line)
-                                : event_line(places[i].event, line, sizeof line);
-        fwrite(line, 1, length, stdout);
-    }
+    for (size_t i = 0; i < batch->count && ferror(stdout) == 0; i++)
+        print_one(places[i].entry, as_json);
     free(places);
 }
 
@@ -136,7 +158,7 @@ static void look(const struct selection *selection, struct readers *readers, con
     struct batch batch = {0};
     for (size_t i = 0; i < selection->count; i++) {
         if (selection->at[i].segment.map != NULL)
-            read_journal(&selection->at[i].segment, &readers->at[i], wish->follow, wish->since_ns, &batch);
+            read_journal(&selection->at[i], &readers->at[i], wish->follow, wish->since_ns, &batch);
     }
     print_batch(&batch, wish->as_json);
     fflush(stdout);
@@ -148,7 +170,7 @@ static void reopen(struct selection *selection, struct readers *readers, const s
 {
     struct readers before = *readers;
     select_close(selection);
-    select_open(selection, wish->policy_file, quiet);
+    select_open(selection, &wish->choice, quiet);
     readers->count = selection->count;
     readers->at = allocate(readers->count, sizeof *readers->at);
     for (size_t i = 0; i < readers->count; i++) {
@@ -180,10 +202,10 @@ static int show(const struct wish *wish)
     bool used = false;
     for (size_t i = 0; i < selection.count; i++)
         used = used || selection.at[i].segment.map != NULL;
-    if (!used && !wish->as_json && wish->policy_file == NULL)
+    if (!used && !wish->as_json && wish->choice.policy_file == NULL)
         tell_nothing_in_use(&selection, stderr);
     else if (!used && !wish->as_json)
-        fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->policy_file));
+        fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->choice.policy_file));
     look(&selection, &readers, wish);
     for (unsigned int polls = 1; wish->follow && wait_for_more(); polls++) {
         if (polls % POLLS_PER_LOOK == 0) {
@@ -201,7 +223,7 @@ int command_events(int argc, char **argv)
 {
     static const struct option options[] = {
         COMMON_OPTIONS,
-        {"policy", required_argument, NULL, 'p'},
+        WHOSE_OPTIONS,
         {"follow", no_argument, NULL, 'f'},
         {"json", no_argument, NULL, OPTION_JSON},
         {"since", required_argument, NULL, OPTION_SINCE},
@@ -209,15 +231,14 @@ int command_events(int argc, char **argv)
     };
     struct wish wish = {0};
     int letter;
-    while ((letter = getopt_long(argc, argv, "hp:f", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "hf" WHOSE_LETTERS, options, NULL)) != -1) {
+        if (whose_take(&wish.choice, letter, optarg))
+            continue;
         switch (letter) {
         case 'h':
             return print_help(help);
         case OPTION_VERSION:
             return print_version();
-        case 'p':
-            wish.policy_file = optarg;
-            break;
         case 'f':
             wish.follow = true;
             break;

@@ -32,6 +32,7 @@ static const char help_end[] =
     "\n"
     "  -p, --policy FILE  only those of this policy. One that is not in use yet is told beforehand: the first program\n"
     "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n"
+    WHOSE_HELP
     "%s"
     "  -h, --help         this text\n"
     "      --version      the version\n"
@@ -83,7 +84,8 @@ struct order {
 
 /* --- one circuit -------------------------------------------------------------------------------------------------- */
 
-static void say(const char *destination, const char *target, const char *what, const char *before)
+static void say(const struct audience *audience, const char *destination, const char *target, const char *what,
+                const char *before)
 {
     print_safely(destination, stdout);
     if (strcmp(destination, target) != 0) {
@@ -91,7 +93,7 @@ static void say(const char *destination, const char *target, const char *what, c
         print_safely(target, stdout);
         fputc(')', stdout);
     }
-    printf(": %s%s%s", what, before != NULL ? ", was " : "", before != NULL ? before : "");
+    printf("%s: %s%s%s", audience->whose, what, before != NULL ? ", was " : "", before != NULL ? before : "");
 }
 
 /* The state that calls meet, as status has it. */
@@ -151,7 +153,7 @@ static void set_word(struct order *order, const struct audience *audience, uint3
     const char *name = wanted.word == FORCED_OPEN ? "forced open" : "forced closed";
     if (present.word == wanted.word && present.end_ns == 0 && wanted.end_ns == 0) {
         what = wanted.word == FORCED_NONE ? copy_text("was not forced") : format_text("is %s already", name);
-        say(destination, target_name, what, NULL);
+        say(audience, destination, target_name, what, NULL);
     } else {
         order->command.segment = audience->segment;
         force_set(&order->command, order->user, circuit, wanted, target != NULL ? target->mode : MODE_ENFORCE,
@@ -164,7 +166,7 @@ static void set_word(struct order *order, const struct audience *audience, uint3
         } else {
             what = copy_text(name);
         }
-        say(destination, target_name, what, before);
+        say(audience, destination, target_name, what, before);
     }
     free(what);
     free(before);
@@ -259,7 +261,7 @@ static bool open_segment(struct segment *segment, const struct selected *selecte
     const struct attaching attaching = {
         .identity = selected->identity, .capacity = policy != NULL ? &policy->capacity : NULL, .patient = true};
     bool opened = selected->segment.map != NULL
-                      ? segment_open(segment, selected->segment.path, true, error)
+                      ? select_to_write(segment, selected, error)
                       : state_places_name(places, selected->identity) &&
                             segment_attach_first(segment, places, &attaching, error);
     if (error->text[0] != '\0')
@@ -288,7 +290,7 @@ static void act_in(struct order *order, const struct meant *meant, const struct 
 static void act_on(struct order *order, const struct selected *selected, struct selection *selection)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, &why);
+    struct policy *policy = policy_of_selected(selected, &why);
     struct meant meant;
     if (policy == NULL)
         warnx("%s: %s; only circuits that stand can be found", selected->identity, why);
@@ -328,7 +330,7 @@ static bool act_on_destination(struct order *order, struct selection *selection)
     return order->failed == 0 && (order->done > 0 ? order->reached > 0 : order->again > 0);
 }
 
-static int act(struct order *order, const char *policy_file, char **destinations)
+static int act(struct order *order, const struct whose *choice, char **destinations)
 {
     struct selection selection;
     bool good = true;
@@ -338,7 +340,7 @@ static int act(struct order *order, const char *policy_file, char **destinations
     order->command.pid = (uint32_t)getpid();
     strcpy(order->command.program, "sockfuse");
     who_am_i(order->user);
-    select_open(&selection, policy_file, false);
+    select_open(&selection, choice, false);
     if (selection.count == 0)
         tell_nothing_in_use(&selection, stderr);
     for (; *destinations != NULL; destinations++) {
@@ -374,22 +376,21 @@ static int command(int argc, char **argv, enum forced forced)
 {
     static const struct option options[] = {
         COMMON_OPTIONS,
-        {"policy", required_argument, NULL, 'p'},
+        WHOSE_OPTIONS,
         {"for", required_argument, NULL, OPTION_FOR},
         {NULL, 0, NULL, 0},
     };
     static struct order order;
-    const char *policy_file = NULL;
+    struct whose choice = {.policy_file = NULL};
     order.word = &words[forced];
-    for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
+    for (int letter; (letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1;) {
+        if (whose_take(&choice, letter, optarg))
+            continue;
         switch (letter) {
         case 'h':
             return help(order.word);
         case OPTION_VERSION:
             return print_version();
-        case 'p':
-            policy_file = optarg;
-            break;
         case OPTION_FOR:
             if (forced == FORCED_NONE) {
                 warnx("auto: --for is for open and close; what is given back stays so");
@@ -406,7 +407,7 @@ static int command(int argc, char **argv, enum forced forced)
         warnx("%s: which destination? DEST is missing", order.word->name);
         return usage_error(order.word->name);
     }
-    return act(&order, policy_file, argv + optind);
+    return act(&order, &choice, argv + optind);
 }
 
 int command_open(int argc, char **argv)

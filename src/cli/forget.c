@@ -31,7 +31,7 @@ static const char help[] =
     "forgotten also while programs run: calls in flight go on, and their ends count no more. A circuit that is forced\n"
     "is left alone (give it back first: sockfuse auto).\n"
     "\n"
-    "  -p, --policy FILE  the policy; with DEST or --ended: only this one\n"
+    "  -p, --policy FILE  the policy; with DEST or --ended: only this one\n" WHOSE_HELP
     "      --ended        the circuits of every policy that no running program uses\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
@@ -40,7 +40,7 @@ static const char help[] =
 
 /* One command's run. */
 struct order {
-    const char *policy_file;
+    struct whose choice;
     bool ended;
     unsigned int done, failed;
 };
@@ -70,13 +70,14 @@ static char *list_users(const struct segment *segment)
     return list;
 }
 
-static void refuse_used(struct order *order, const char *identity, const struct segment *segment)
+static void refuse_used(struct order *order, const struct selected *selected, const struct segment *segment)
 {
     /* What is asked for by `--ended` is what nobody uses. */
     if (order->ended)
         return;
     char *users = list_users(segment);
-    warnx("%s: running programs use it:%s; its circuits are not forgotten", identity, users);
+    warnx("%s%s: running programs use it:%s; its circuits are not forgotten", selected->identity, selected->whose,
+          users);
     free(users);
     order->failed++;
 }
@@ -87,16 +88,16 @@ static void forget_policy(struct order *order, const struct selected *selected)
     struct segment_error *error = allocate(1, sizeof *error);
     unsigned int count = count_circuits(&selected->segment);
     enum removal removal = REMOVAL_FAILED;
-    if (segment_open(segment, selected->segment.path, true, error))
+    if (select_to_write(segment, selected, error))
         removal = segment_remove(segment, error);
     switch (removal) {
     case REMOVAL_DONE:
         print_safely(selected->identity, stdout);
-        printf(": forgotten, with %u circuit%s\n", count, count == 1 ? "" : "s");
+        printf("%s: forgotten, with %u circuit%s\n", selected->whose, count, count == 1 ? "" : "s");
         order->done++;
         break;
     case REMOVAL_IN_USE:
-        refuse_used(order, selected->identity, segment);
+        refuse_used(order, selected, segment);
         break;
     case REMOVAL_FAILED:
         warnx("%s", error->text);
@@ -110,7 +111,7 @@ static void forget_policy(struct order *order, const struct selected *selected)
 
 /* --- one circuit --- */
 
-static void forget_circuit(struct order *order, struct segment *segment, const struct row *row)
+static void forget_circuit(struct order *order, struct segment *segment, const struct row *row, const char *whose)
 {
     uint32_t circuit = circuits_stand(segment, row->target_name, row->destination);
     if (row->forced != FORCED_NONE) {
@@ -131,7 +132,7 @@ static void forget_circuit(struct order *order, struct segment *segment, const s
         print_safely(row->target_name, stdout);
         fputc(')', stdout);
     }
-    printf(": forgotten, was %s%s\n", circuit_state_name(row_state(row)),
+    printf("%s: forgotten, was %s%s\n", whose, circuit_state_name(row_state(row)),
            in_use && row->in_flight > 0 ? "; its calls in flight go on, and count no more" : "");
     order->done++;
 }
@@ -146,7 +147,7 @@ static void forget_destination(struct order *order, const struct selected *selec
                                const struct destination *destination)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, &why);
+    struct policy *policy = policy_of_selected(selected, &why);
     struct segment *segment = allocate(1, sizeof *segment);
     struct segment_error *error = allocate(1, sizeof *error);
     struct rows rows;
@@ -154,12 +155,12 @@ static void forget_destination(struct order *order, const struct selected *selec
     for (size_t i = 0; i < rows.count; i++) {
         if (!is_meant(&rows.at[i], text, destination))
             continue;
-        if (segment->map == NULL && !segment_open(segment, selected->segment.path, true, error)) {
+        if (segment->map == NULL && !select_to_write(segment, selected, error)) {
             warnx("%s", error->text);
             order->failed++;
             break;
         }
-        forget_circuit(order, segment, &rows.at[i]);
+        forget_circuit(order, segment, &rows.at[i], selected->whose);
     }
     segment_detach(segment);
     rows_free(&rows);
@@ -192,7 +193,7 @@ static int forget(struct order *order, char **destinations)
     struct selection selection;
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
-    select_open(&selection, order->policy_file, false);
+    select_open(&selection, &order->choice, false);
     for (size_t i = 0; i < selection.count && destinations[0] == NULL; i++)
         if (selection.at[i].segment.map != NULL)
             forget_policy(order, &selection.at[i]);
@@ -202,7 +203,7 @@ static int forget(struct order *order, char **destinations)
         printf("Nothing is over: %s.\n",
                selection.count > 0 ? "running programs use all there is" : "there are no circuits");
     else if (order->done + order->failed == 0) {
-        warnx("%s: it has no circuits", order->policy_file);
+        warnx("%s: it has no circuits", order->choice.policy_file);
         order->failed++;
     }
     select_close(&selection);
@@ -213,20 +214,19 @@ int command_forget(int argc, char **argv)
 {
     static const struct option options[] = {
         COMMON_OPTIONS,
-        {"policy", required_argument, NULL, 'p'},
+        WHOSE_OPTIONS,
         {"ended", no_argument, NULL, OPTION_ENDED},
         {NULL, 0, NULL, 0},
     };
     struct order order = {0};
-    for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
+    for (int letter; (letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1;) {
+        if (whose_take(&order.choice, letter, optarg))
+            continue;
         switch (letter) {
         case 'h':
             return print_help(help);
         case OPTION_VERSION:
             return print_version();
-        case 'p':
-            order.policy_file = optarg;
-            break;
         case OPTION_ENDED:
             order.ended = true;
             break;
@@ -235,7 +235,7 @@ int command_forget(int argc, char **argv)
         }
     }
     bool any = optind < argc;
-    if ((any && order.ended) || (!any && !order.ended && order.policy_file == NULL)) {
+    if ((any && order.ended) || (!any && !order.ended && order.choice.policy_file == NULL)) {
         warnx("forget: %s", any ? "either DEST or --ended"
                                 : "what? -p FILE, a DEST, or --ended is missing");
         return usage_error("forget");

@@ -11,7 +11,7 @@
 #include "cli/json.h"
 #include "segment/text.h"
 
-static void write_string(struct json *json, const char *value)
+void json_text(const char *value, FILE *out)
 {
     /* In the worst case every byte becomes \u00XX. */
     size_t size = strlen(value) * 6 + sizeof "\"\"";
@@ -19,7 +19,7 @@ static void write_string(struct json *json, const char *value)
     struct text text;
     text_start(&text, buffer, size);
     text_add_json(&text, value);
-    fwrite(text.at, 1, text.length, json->out);
+    fwrite(text.at, 1, text.length, out);
     free(buffer);
 }
 
@@ -38,7 +38,7 @@ static void begin_value(struct json *json, const char *key)
     }
     json->empty = false;
     if (key != NULL) {
-        write_string(json, key);
+        json_text(key, json->out);
         fputs(": ", json->out);
     }
 }
@@ -73,7 +73,7 @@ void json_string(struct json *json, const char *key, const char *value)
     if (value == NULL)
         fputs("null", json->out);
     else
-        write_string(json, value);
+        json_text(value, json->out);
 }
 
 void json_unsigned(struct json *json, const char *key, uint64_t value)

@@ -30,4 +30,7 @@ void json_tenths(struct json *json, const char *key, uint64_t tenths);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
+/* A string alone, in quotes, into what somebody else writes. */
+void json_text(const char *value, FILE *out);
+
 #endif

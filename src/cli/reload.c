@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/reach.h"
 #include "cli/resolve.h"
+#include "cli/rights.h"
 #include "cli/select.h"
 #include "cli/table.h"
 #include "cli/who.h"
@@ -30,7 +31,7 @@ static const char help[] =
     "began. Circuits keep their state and history. A file with an error is handed to nobody: everything stays as it\n"
     "is.\n"
     "\n"
-    "  -p, --policy FILE  only this policy; else all that are in use\n"
+    "  -p, --policy FILE  only this policy; else all that are in use\n" WHOSE_HELP
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
@@ -120,7 +121,7 @@ static void tell_never(const struct told *told)
 }
 
 /* Who runs it, who may, and who will not. Returns how many it reached. */
-static size_t tell(const struct segment *segment, const struct policy *policy)
+static size_t tell(const struct segment *segment, const struct policy *policy, const char *whose)
 {
     struct reach reach;
     struct told told = {&reach, atomic_load_explicit(handover_number(segment), memory_order_relaxed), policy->revision};
@@ -129,7 +130,7 @@ static size_t tell(const struct segment *segment, const struct policy *policy)
     for (size_t i = 0; i < reach.count; i++)
         running += reach_runs(&reach.at[i], told.revision);
     print_safely(policy->identity, stdout);
-    printf(": revision %016" PRIx64 " handed over; ", policy->revision);
+    printf("%s: revision %016" PRIx64 " handed over; ", whose, policy->revision);
     if (reach.count == 0)
         printf("no program runs under it now\n");
     else if (running == reach.count)
@@ -154,7 +155,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
     bool done = false;
     if (bytes == NULL)
         warnx("%s: the policy is too large to be handed over", policy->identity);
-    else if (!segment_open(segment, selected->segment.path, true, error))
+    else if (!select_to_write(segment, selected, error))
         warnx("%s", error->text);
     else {
         editions_keep(segment, policy->revision, policy->text, true);
@@ -168,7 +169,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
         command.pid = (uint32_t)getpid();
         strcpy(command.program, "sockfuse");
         report_reload(&command, user, policy->revision, clock_circuit_ns());
-        *reached += tell(segment, policy);
+        *reached += tell(segment, policy, selected->whose);
     }
     if (segment->map != NULL)
         segment_detach(segment);
@@ -182,12 +183,14 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
 static bool reload(const struct selected *selected, size_t *reached)
 {
     struct policy_problems problems = {0};
-    struct policy *policy = policy_load_identity(selected->identity, &problems);
+    struct policy *policy = policy_load_selected(selected, &problems);
     char *file = file_of(policy, selected->identity);
     bool done = policy != NULL;
     if (policy != NULL)
         policy_check_order(policy, &problems);
     print_problems(file, &problems);
+    if (policy == NULL && problems.count == 0)
+        warnx("%s%s: it can't be read with that user's rights", file, selected->whose);
     if (policy == NULL) {
         warnx("%s: nothing is changed: its programs run on with the policy that they have", file);
     } else if (selected->segment.map == NULL) {
@@ -195,7 +198,12 @@ static bool reload(const struct selected *selected, size_t *reached)
         printf(": good, and nothing to do: no program runs under it%s\n",
                policy->has_process_scope && !policy->has_host_scope ? ", or each keeps its circuits to itself" : "");
     } else {
-        resolve_fallbacks(policy);
+        /* Nobody's names are asked for with more rights than he has. */
+        if (!selected->is_foreign || rights_take(selected->uid)) {
+            resolve_fallbacks(policy);
+            if (selected->is_foreign)
+                rights_return();
+        }
         done = hand_over(selected, policy, reached);
     }
     policy_problems_free(&problems);
@@ -204,14 +212,14 @@ static bool reload(const struct selected *selected, size_t *reached)
     return done;
 }
 
-static int reload_all(const char *policy_file)
+static int reload_all(const struct whose *choice)
 {
     struct selection selection;
     size_t count = 0, reached = 0;
     bool good = true;
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
-    select_open(&selection, policy_file, false);
+    select_open(&selection, choice, false);
     for (size_t i = 0; i < selection.count; i++) {
         /* Targets of -t alone can't be edited. */
         if (!is_of_file(selection.at[i].identity))
@@ -231,19 +239,18 @@ int command_reload(int argc, char **argv)
 {
     static const struct option options[] = {
         COMMON_OPTIONS,
-        {"policy", required_argument, NULL, 'p'},
+        WHOSE_OPTIONS,
         {NULL, 0, NULL, 0},
     };
-    const char *policy_file = NULL;
-    for (int letter; (letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1;) {
+    struct whose choice = {.policy_file = NULL};
+    for (int letter; (letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1;) {
+        if (whose_take(&choice, letter, optarg))
+            continue;
         switch (letter) {
         case 'h':
             return print_help(help);
         case OPTION_VERSION:
             return print_version();
-        case 'p':
-            policy_file = optarg;
-            break;
         default:
             return usage_error("reload");
         }
@@ -252,5 +259,5 @@ int command_reload(int argc, char **argv)
         warnx("reload: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
         return usage_error("reload");
     }
-    return reload_all(policy_file);
+    return reload_all(&choice);
 }

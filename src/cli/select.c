@@ -5,142 +5,101 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/rights.h"
 #include "cli/select.h"
+#include "cli/wanted.h"
 #include "policy/identity.h"
-
-/* --- names --- */
-
-/* Of a file, or of what was one in a folder that is still there; to be freed. NULL: there is no such folder. */
-static char *real_path(const char *path)
-{
-    char *real = realpath(path, NULL);
-    if (real != NULL)
-        return real;
-    const char *name = strrchr(path, '/') + 1;
-    char *folder = format_text("%.*s", (int)(name - path), path), *parent = realpath(folder, NULL);
-    if (parent != NULL)
-        real = format_text("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name);
-    free(folder);
-    free(parent);
-    return real;
-}
-
-static char *path_of_file(const char *file)
-{
-    if (file[0] == '\0')
-        errx(EXIT_FAILURE, "-p: the name of a policy's file is expected");
-    char *path = policy_file_path(file);
-    if (path == NULL)
-        err(EXIT_FAILURE, "%s: the working folder is not known", file);
-    return path;
-}
-
-/* Options in any order and spelling are put as identities have them. */
-static void normalize(struct identity *named)
-{
-    struct policy_problems problems;
-    struct identity read;
-    char *text = policy_identity(named->path, (const char *const *)named->patterns,
-                                 (const char *const *)named->options, &problems);
-    if (text == NULL) {
-        print_problems(NULL, &problems);
-        exit(EXIT_FAILURE);
-    }
-    policy_problems_free(&problems);
-    if (!identity_read(&read, text))
-        err(EXIT_FAILURE, "no memory");
-    free(text);
-    /* What was not mentioned may be any; what was mentioned as none is none. */
-    if (named->patterns != NULL && read.patterns == NULL)
-        read.patterns = allocate(1, sizeof *read.patterns);
-    if (named->options != NULL && read.options == NULL)
-        read.options = allocate(1, sizeof *read.options);
-    identity_free(named);
-    *named = read;
-}
-
-/* Takes what -p says apart, and returns the identity that a run of just that would have; to be freed. */
-static char *identity_named(const char *text, struct identity *named)
-{
-    struct policy_problems problems;
-    *named = (struct identity){0};
-    if (access(text, F_OK) != 0 && !identity_read(named, text))
-        err(EXIT_FAILURE, "no memory");
-    const char *file = named->path != NULL || named->patterns != NULL ? named->path : text;
-    char *path = file != NULL ? path_of_file(file) : NULL;
-    free(named->path);
-    named->path = path;
-    normalize(named);
-    char *identity = policy_identity(named->path, (const char *const *)named->patterns,
-                                     (const char *const *)named->options, &problems);
-    if (identity == NULL)
-        err(EXIT_FAILURE, "no memory");
-    return identity;
-}
-
-/* --- what belongs to a name --- */
-
-/* What -p asks for. */
-struct wanted {
-    struct identity named;
-    char *real; /* its file's real path, where another name of the file will do; else NULL */
-};
 
 struct visit {
     struct selection *selection;
-    const struct wanted *wanted; /* NULL: all */
+    const struct whose *choice;
+    const struct wanted *wanted; /* of -p, or NULL */
     bool quiet;
 };
 
-static bool belongs(const char *text, const struct wanted *wanted)
+/* Another user's file is looked at with that user's rights. */
+static bool is_wanted(const struct visit *visit, const char *identity, uid_t owner)
 {
-    struct identity identity;
+    const struct wanted *wanted = visit->wanted;
     if (wanted == NULL)
         return true;
-    if (!identity_read(&identity, text))
-        err(EXIT_FAILURE, "no memory");
-    if (wanted->real != NULL && identity.path != NULL) {
-        char *real = real_path(identity.path);
-        if (real != NULL && strcmp(real, wanted->real) == 0) {
-            free(identity.path);
-            identity.path = copy_text(wanted->named.path);
-        }
-        free(real);
-    }
-    const bool does = identity_names(&wanted->named, &identity);
-    identity_free(&identity);
-    return does;
+    const bool takes_rights = owner != geteuid() && wanted->real != NULL;
+    if (takes_rights && !rights_take(owner))
+        return false;
+    const bool is_one = wanted_has(wanted, identity);
+    if (takes_rights)
+        rights_return();
+    return is_one;
 }
 
-static bool open_one(const char *path, void *context)
+static char *name_of_user(uid_t uid)
 {
-    struct visit *visit = context;
-    struct selection *selection = visit->selection;
-    struct segment_error *error = allocate(1, sizeof *error);
+    const struct passwd *entry = getpwuid(uid);
+    return entry != NULL && entry->pw_name[0] != '\0' ? copy_text(entry->pw_name) : format_text("%u", uid);
+}
+
+/* Where there are others' too, each says whose it is. */
+static void tell_users(struct selection *selection)
+{
+    bool any = false;
+    for (size_t i = 0; i < selection->count; i++)
+        any = any || selection->at[i].is_foreign;
+    for (size_t i = 0; i < selection->count; i++) {
+        struct selected *selected = &selection->at[i];
+        selected->user = name_of_user(selected->uid);
+        char *text = any ? format_text(" (user %s)", selected->user) : copy_text("");
+        selected->whose = printable(text);
+        free(text);
+    }
+}
+
+static struct selected *add_one(struct selection *selection)
+{
     struct selected *at = reallocarray(selection->at, selection->count + 1, sizeof *at);
     if (at == NULL)
         err(EXIT_FAILURE, "no memory");
     selection->at = at;
-    struct selected *selected = &at[selection->count];
-    *selected = (struct selected){0};
-    if (!segment_open(&selected->segment, path, false, error)) {
+    at[selection->count] = (struct selected){.uid = geteuid()};
+    return &at[selection->count];
+}
+
+static void open_one(int folder, const struct home *home, const char *name, struct visit *visit)
+{
+    struct selection *selection = visit->selection;
+    struct segment_error *error = allocate(1, sizeof *error);
+    struct selected *selected = add_one(selection);
+    char *path = format_text("%s/%s", strcmp(home->path, "/") == 0 ? "" : home->path, name);
+    uint32_t owner = home->is_named && geteuid() == 0 ? SEGMENT_OF_ANYBODY : home->user;
+    bool opened = segment_open_at(&selected->segment, folder, path, &owner, false, error);
+    free(path);
+    if (!opened) {
         selection->unusable++;
         if (!visit->quiet)
             warnx("%s", error->text);
-    } else if (belongs(segment_identity(&selected->segment), visit->wanted)) {
-        selected->identity = copy_text(segment_identity(&selected->segment));
-        selection->count++;
-    } else {
-        segment_detach(&selected->segment);
+        free(error);
+        return;
     }
     free(error);
-    return true;
+    selected->identity = segment_copy_identity(&selected->segment);
+    if (selected->identity == NULL)
+        errx(EXIT_FAILURE, "no memory");
+    if (whose_has(visit->choice, owner) && is_wanted(visit, selected->identity, owner)) {
+        selected->uid = owner;
+        selected->is_foreign = owner != geteuid();
+        selected->home = *home;
+        selected->home.user = owner;
+        selection->count++;
+        return;
+    }
+    segment_detach(&selected->segment);
+    free(selected->identity);
 }
 
 void find_places(struct state_places *places)
@@ -149,60 +108,78 @@ void find_places(struct state_places *places)
         errx(EXIT_FAILURE, "the current folder is gone; name SOCKFUSE_STATE by its full path");
 }
 
-/* A folder that another user has put in the way is none of ours, and says nothing. */
-static bool is_own_folder(const char *folder)
+static bool looks_at_all(const struct whose *choice)
 {
-    struct stat status;
-    return lstat(folder, &status) == 0 && S_ISDIR(status.st_mode) && (status.st_uid == geteuid() || geteuid() == 0);
+    return geteuid() == 0 && !choice->mine;
 }
 
-static void open_all(const struct state_place *place, bool only_place, struct visit *visit)
+/* The segments of one folder. */
+static void open_all(const struct home *home, struct visit *visit)
 {
-    errno = 0;
-    if (!only_place && !is_own_folder(place->folder))
+    struct names names;
+    int folder = home_open(home);
+    bool readable = folder >= 0 || errno == 0;
+    if (folder >= 0) {
+        readable = home_list(folder, home, &names);
+        for (size_t i = 0; i < names.count; i++)
+            open_one(folder, home, names.at[i], visit);
+        if (names.is_cut && !visit->quiet)
+            warnx("%s: there are more segments than are looked at", home->path);
+        names_free(&names);
+        int code = errno;
+        close(folder);
+        errno = code;
+    }
+    if (readable)
         return;
-    if (!segment_list(place->folder, open_one, visit) && errno != 0 && errno != ENOENT && errno != ENOTDIR &&
-        !visit->quiet)
-        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", place->folder);
+    visit->selection->unreadable++;
+    if (!visit->quiet)
+        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", home->path);
 }
 
-static void open_wanted(struct selection *selection, const struct wanted *wanted, bool quiet)
+static void open_wanted(struct selection *selection, const struct whose *choice, const struct wanted *wanted,
+                        bool quiet)
 {
-    struct visit visit = {selection, wanted, quiet};
-    for (unsigned int i = 0; i < selection->places.count; i++)
-        open_all(&selection->places.at[i], selection->places.count == 1, &visit);
+    struct visit visit = {selection, choice, wanted, quiet};
+    for (size_t i = 0; i < selection->homes.count; i++)
+        if (selection->homes.at[i].is_named || whose_has(choice, selection->homes.at[i].user))
+            open_all(&selection->homes.at[i], &visit);
 }
 
 /* A link's policy may be asked for by the file's own name, and the other way round. */
-static void open_by_other_name(struct selection *selection, struct wanted *wanted, const char *policy_file, bool quiet)
+static void open_by_other_name(struct selection *selection, const struct whose *choice, struct wanted *wanted,
+                               bool quiet)
 {
-    wanted->real = real_path(wanted->named.path);
-    if (wanted->real == NULL)
+    const size_t unusable = selection->unusable, unreadable = selection->unreadable;
+    if (!wanted_take_other_names(wanted))
         return;
-    open_wanted(selection, wanted, true);
+    open_wanted(selection, choice, wanted, true);
+    selection->unusable = unusable; /* they were counted before */
+    selection->unreadable = unreadable;
     for (size_t i = 0; i < selection->count && !quiet; i++)
-        warnx("%s is not in use by this name, but as %s", policy_file, selection->at[i].identity);
-    free(wanted->real);
-    wanted->real = NULL;
+        warnx("%s is not in use by this name, but as %s", choice->policy_file, selection->at[i].identity);
 }
 
-void select_open(struct selection *selection, const char *policy_file, bool quiet)
+void select_open(struct selection *selection, const struct whose *choice, bool quiet)
 {
     struct wanted wanted = {.real = NULL};
-    char *identity = policy_file != NULL ? identity_named(policy_file, &wanted.named) : NULL;
-    *selection = (struct selection){0};
+    const bool any = choice->policy_file == NULL;
+    if (!any)
+        wanted_read(&wanted, choice->policy_file);
+    *selection = (struct selection){.is_everybody = whose_is_everybody(choice)};
     find_places(&selection->places);
-    open_wanted(selection, identity != NULL ? &wanted : NULL, quiet);
-    if (selection->count == 0 && wanted.named.path != NULL)
-        open_by_other_name(selection, &wanted, policy_file, quiet);
-    if (identity != NULL && selection->count == 0) {
-        free(selection->at);
-        selection->at = allocate(1, sizeof *selection->at);
-        selection->at[0].identity = copy_text(identity);
+    homes_find(&selection->homes, &selection->places, looks_at_all(choice));
+    open_wanted(selection, choice, any ? NULL : &wanted, quiet);
+    if (selection->homes.is_cut && !quiet)
+        warnx("there are more users' folders than are looked at; --user NAME narrows");
+    if (!any && selection->count == 0)
+        open_by_other_name(selection, choice, &wanted, quiet);
+    if (!any && selection->count == 0 && whose_has(choice, geteuid())) {
+        add_one(selection)->identity = copy_text(wanted.identity);
         selection->count = 1;
     }
-    identity_free(&wanted.named);
-    free(identity);
+    tell_users(selection);
+    wanted_free(&wanted);
 }
 
 void select_close(struct selection *selection)
@@ -211,27 +188,49 @@ void select_close(struct selection *selection)
         if (selection->at[i].segment.map != NULL)
             segment_detach(&selection->at[i].segment);
         free(selection->at[i].identity);
+        free(selection->at[i].user);
+        free(selection->at[i].whose);
     }
     free(selection->at);
+    homes_free(&selection->homes);
     state_places_free(&selection->places);
     *selection = (struct selection){0};
 }
 
-static bool found_one(const char *path, void *context)
+bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error)
 {
-    (void)path;
-    *(bool *)context = true;
-    return false;
+    uint32_t owner = selected->uid;
+    const char *path = selected->segment.path;
+    int folder = home_open(&selected->home);
+    *segment = (struct segment){.path = ""};
+    if (folder < 0) {
+        snprintf(error->text, sizeof error->text, "%s: its folder can't be opened any more", path);
+        return false;
+    }
+    bool opened = segment_open_at(segment, folder, path, &owner, true, error);
+    close(folder);
+    return opened;
 }
 
 bool anything_in_use(void)
 {
+    const struct whose any = {.policy_file = NULL};
     struct state_places places;
+    struct homes homes;
     bool found = false;
     find_places(&places);
-    for (unsigned int i = 0; i < places.count && !found; i++)
-        if (places.count == 1 || is_own_folder(places.at[i].folder))
-            segment_list(places.at[i].folder, found_one, &found);
+    homes_find(&homes, &places, looks_at_all(&any));
+    for (size_t i = 0; i < homes.count && !found; i++) {
+        int folder = home_open(&homes.at[i]);
+        struct names names = {.count = 0};
+        if (folder < 0)
+            continue;
+        home_list(folder, &homes.at[i], &names);
+        found = names.count > 0;
+        names_free(&names);
+        close(folder);
+    }
+    homes_free(&homes);
     state_places_free(&places);
     return found;
 }
@@ -242,14 +241,44 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out)
     for (unsigned int i = 0; i < selection->places.count; i++)
         fprintf(out, "%s%s", i == 0 ? "" : i + 1 == selection->places.count ? " or " : ", ",
                 shown(selection->places.at[i].folder));
-    fprintf(out, "%s.\n", selection->unusable > 0 ? " that could be read" : "");
+    fprintf(out, "%s%s.\n", selection->is_everybody && selection->places.count > 1 ? ", nor in others' folders" : "",
+            selection->unusable > 0 ? " that could be read" : "");
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
 }
 
-struct policy *policy_of_identity(const char *identity, char **why)
+/*
+ * Whether the file of an identity is one that can be read without harm. Another user's may be a device of his, whose
+ * opening does something, or tells nothing but to him who waits.
+ */
+static bool is_file(const char *text)
 {
-    struct policy_problems problems = {0};
-    struct policy *policy = policy_load_identity(identity, &problems);
+    struct stat status;
+    struct identity identity;
+    if (!identity_read(&identity, text))
+        return false;
+    bool is_one = identity.path == NULL || (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode));
+    identity_free(&identity);
+    return is_one;
+}
+
+struct policy *policy_load_selected(const struct selected *selected, struct policy_problems *problems)
+{
+    struct policy *policy = NULL;
+    *problems = (struct policy_problems){0};
+    if (!selected->is_foreign)
+        return policy_load_identity(selected->identity, problems);
+    if (!rights_take(selected->uid))
+        return NULL;
+    if (is_file(selected->identity))
+        policy = policy_load_identity(selected->identity, problems);
+    rights_return();
+    return policy;
+}
+
+struct policy *policy_of_selected(const struct selected *selected, char **why)
+{
+    struct policy_problems problems;
+    struct policy *policy = policy_load_selected(selected, &problems);
     *why = NULL;
     for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {
         if (problems.at[i].is_error && problems.at[i].line > 0)
@@ -258,7 +287,7 @@ struct policy *policy_of_identity(const char *identity, char **why)
             *why = copy_text(problems.at[i].text);
     }
     if (policy == NULL && *why == NULL)
-        *why = copy_text("it can't be read");
+        *why = copy_text(selected->is_foreign ? "it can't be read with that user's rights" : "it can't be read");
     policy_problems_free(&problems);
     return policy;
 }

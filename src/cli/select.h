@@ -1,11 +1,12 @@
 /*
  * select.h - which policies' segments a command acts on.
  *
- * With -p FILE: those of that policy, whatever -t and -o its programs were run with; else all in the state folder. -p
- * may also say more, by what an identity has behind the path (policy/identity.h): then only those that have just these
- * targets, or just these options ("FILE + options:": none). If nobody uses the policy by this name, but by another name
- * of the same file, that one is meant. Segments are mapped read-only where that serves. For observers; nothing is ever
- * made or changed here.
+ * With -p FILE: those of that policy, whatever -t and -o its programs were run with; else all that there are: the
+ * caller's, or for root all users' (whose.h). -p may also say more, by what an identity has behind the path
+ * (policy/identity.h): then only those that have just these targets, or just these options ("FILE + options:": none). If
+ * nobody uses the policy by this name, but by another name of the same file, that one is meant. Segments are mapped
+ * read-only where that serves. For observers; nothing is ever made or changed here, but by who opens one to write.
+ * Another user's segment is hostile input to root: see homes.h.
  */
 #ifndef SOCKFUSE_CLI_SELECT_H
 #define SOCKFUSE_CLI_SELECT_H
@@ -13,7 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
+#include "cli/whose.h"
+#include "cli/homes.h"
 #include "policy/policy.h"
 #include "segment/places.h"
 #include "segment/segment.h"
@@ -21,24 +25,35 @@
 struct selected {
     struct segment segment; /* map == NULL: the policy of -p is not in use */
     char *identity;         /* of the policy */
+    uid_t uid;              /* whose it is */
+    char *user;             /* that user's name, or number */
+    char *whose;            /* behind what is told of it: " (user NAME)" if any is another user's; safe to print */
+    bool is_foreign;        /* another user's than the caller's */
+    struct home home;       /* where it lies; its path is the selection's */
 };
 
 struct selection {
     struct selected *at;
     size_t count;
-    size_t unusable;  /* segments that stand in the folder and can't be used */
-    struct state_places places; /* where they were looked for */
+    size_t unusable;   /* segments that stand in a folder and can't be used */
+    size_t unreadable; /* folders that can't be looked into */
+    bool is_everybody; /* all users' were asked for */
+    struct state_places places; /* where this user's are looked for */
+    struct homes homes;         /* where they were looked for */
 };
 
 /*
- * Opens the segments in the order of their names. One that can't be used is skipped, with a warning unless `quiet`.
- * `policy_file` is what -p said, or NULL; if no segment belongs to it, the selection has one entry without a map.
- * Free it with select_close.
+ * Opens the segments: the caller's first, then each user's, in the order of their names. One that can't be used is
+ * skipped, with a warning unless `quiet`. If none belongs to the policy of -p, the selection has one entry without a
+ * map. Free it with select_close.
  */
-void select_open(struct selection *selection, const char *policy_file, bool quiet);
+void select_open(struct selection *selection, const struct whose *choice, bool quiet);
 void select_close(struct selection *selection);
 
-/* Whether any segment stands in a state folder. */
+/* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with segment_detach. */
+bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error);
+
+/* Whether any segment stands in a folder that the caller's commands look into. */
 bool anything_in_use(void);
 
 /* The folders in which a segment may lie, for this user and environment. Free them with state_places_free. */
@@ -48,9 +63,12 @@ void find_places(struct state_places *places);
 void tell_nothing_in_use(const struct selection *selection, FILE *out);
 
 /*
- * The policy of an identity as it is now: read from its file, with the targets of -t and the options of -o that are
- * part of it. NULL: it can't be read or has errors (the first is in `*why`, to be freed).
+ * The policy of a selected segment as it is now: read from its file, with the targets of -t and the options of -o that
+ * are part of its identity. Another user's is read with that user's rights: NULL without a problem if it can't be.
  */
-struct policy *policy_of_identity(const char *identity, char **why);
+struct policy *policy_load_selected(const struct selected *selected, struct policy_problems *problems);
+
+/* The same; NULL: it can't be read or has errors (the first is in `*why`, to be freed). */
+struct policy *policy_of_selected(const struct selected *selected, char **why);
 
 #endif

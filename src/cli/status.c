@@ -21,7 +21,7 @@ static const char help[] =
     "Usage: sockfuse status [-p FILE] [--json]\n"
     "Shows the circuits of the policies in use, and the processes that are attached.\n"
     "\n"
-    "  -p, --policy FILE  only those of this policy\n"
+    "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
     "      --json         one JSON array, an object for each policy\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
@@ -283,7 +283,7 @@ static void print_policy(const struct selected *selected, const struct policy *p
     bool coloured = colour_wanted(stdout);
     fputs(colour_start(BOLD, coloured), stdout);
     print_safely(selected->identity, stdout);
-    printf("%s\n", colour_start(PLAIN, coloured));
+    printf("%s%s\n", colour_start(PLAIN, coloured), selected->whose);
     if (policy == NULL) {
         fputs("  The policy can't be read now, so its targets and limits are unknown: ", stdout);
         print_safely(why, stdout);
@@ -312,7 +312,7 @@ static void print_policy(const struct selected *selected, const struct policy *p
 static bool show(const struct selected *selected, struct json *json, bool first)
 {
     char *why;
-    struct policy *policy = policy_of_identity(selected->identity, &why);
+    struct policy *policy = policy_of_selected(selected, &why);
     bool usable = policy != NULL || selected->segment.map != NULL;
     if (usable) {
         struct rows rows;
@@ -334,7 +334,7 @@ static bool show(const struct selected *selected, struct json *json, bool first)
     return usable;
 }
 
-static int show_all(const char *policy_file, bool as_json)
+static int show_all(const struct whose *choice, bool as_json)
 {
     struct selection selection;
     struct json json;
@@ -342,7 +342,7 @@ static int show_all(const char *policy_file, bool as_json)
     json_start(&json, stdout);
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
-    select_open(&selection, policy_file, false);
+    select_open(&selection, choice, false);
     if (as_json)
         json_open(&json, NULL, '[');
     else if (selection.count == 0)
@@ -361,22 +361,21 @@ int command_status(int argc, char **argv)
 {
     static const struct option options[] = {
         COMMON_OPTIONS,
-        {"policy", required_argument, NULL, 'p'},
+        WHOSE_OPTIONS,
         {"json", no_argument, NULL, OPTION_JSON},
         {NULL, 0, NULL, 0},
     };
-    const char *policy_file = NULL;
+    struct whose choice = {.policy_file = NULL};
     bool as_json = false;
     int letter;
-    while ((letter = getopt_long(argc, argv, "hp:", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1) {
+        if (whose_take(&choice, letter, optarg))
+            continue;
         switch (letter) {
         case 'h':
             return print_help(help);
         case OPTION_VERSION:
             return print_version();
-        case 'p':
-            policy_file = optarg;
-            break;
         case OPTION_JSON:
             as_json = true;
             break;
@@ -388,5 +387,5 @@ int command_status(int argc, char **argv)
         warnx("status: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
         return usage_error("status");
     }
-    return show_all(policy_file, as_json);
+    return show_all(&choice, as_json);
 }

@@ -241,6 +241,7 @@ void status_json(struct json *json, const struct selected *selected, const struc
     json_open(json, NULL, '{');
     json_string(json, "policy", selected->identity);
     write_parts(json, selected->identity);
+    json_string(json, "user", selected->user);
     json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
     if (policy != NULL)
         write_revision(json, policy->revision);

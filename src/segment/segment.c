@@ -308,45 +308,6 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
     return attached;
 }
 
-static bool open_to_look(struct segment *segment, int fd, bool writable, struct segment_error *error)
-{
-    struct contents contents;
-    struct stat status;
-    const char *path = segment->path, *fault;
-    if (fstat(fd, &status) != 0)
-        return segment_fail(error, path, "the segment can't be examined", errno);
-    if (!S_ISREG(status.st_mode))
-        return segment_fail(error, path, "no segment: it is no regular file", 0);
-    if (status.st_uid != geteuid() && (writable || geteuid() != 0))
-        return segment_fail(error, path, "the segment belongs to another user", 0);
-    contents_know(&contents, "", NULL);
-    if (!file_map(fd, status.st_size, writable, &contents, segment, &fault))
-        return fault ? segment_fail(error, path, fault, 0)
-                     : segment_fail(error, path, "the segment can't be mapped", errno);
-    segment->device = (uint64_t)status.st_dev;
-    segment->inode = (uint64_t)status.st_ino;
-    return true;
-}
-
-bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error)
-{
-    *segment = (struct segment){.path = "", .own_path = strdup(path)};
-    clear_error(error);
-    if (!segment->own_path)
-        return segment_fail(error, path, "no memory left", 0);
-    segment->path = segment->own_path;
-    /* In 32 bit an atomic load of 64 may be a compare-and-exchange, which needs a page that can be written. */
-    bool map_writable = writable || sizeof(void *) == 4;
-    int fd = folder_openat(AT_FDCWD, path, map_writable ? O_RDWR : O_RDONLY, 0);
-    bool opened = fd >= 0 ? open_to_look(segment, fd, map_writable, error)
-                          : segment_fail(error, path, "the segment can't be opened", errno);
-    if (fd >= 0)
-        bare_close(fd);
-    if (!opened)
-        segment_detach(segment);
-    return opened;
-}
-
 OWN_FRAME bool segment_private(struct segment *segment, const char *identity, const struct capacity *capacity)
 {
     struct contents contents;

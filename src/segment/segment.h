@@ -85,6 +85,15 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
  */
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
 
+#define SEGMENT_OF_ANYBODY UINT32_MAX
+/*
+ * The same in a folder that is open, by the last part of `path`, of a file that somebody hostile may have put there: it
+ * must be the user's `*owner`, or SEGMENT_OF_ANYBODY, which becomes its owner; it must have no second name, and nobody
+ * else may write to it. What is mapped may change, or be cut short, at any time.
+ */
+bool segment_open_at(struct segment *segment, int folder, const char *path, uint32_t *owner, bool writable,
+                     struct segment_error *error);
+
 /*
  * A segment in this process's own memory, for scope = process. Shared with nobody; a fork's child gets a copy, with
  * what its circuits know, and is to say so (guard_disown).
@@ -136,6 +145,8 @@ uint64_t segment_unguarded(const struct segment *segment);
 void segment_note_log_lost(struct segment *segment);
 uint64_t segment_log_lost(const struct segment *segment);
 
-const char *segment_identity(const struct segment *segment); /* safe to print: always ends within its size */
+const char *segment_identity(const struct segment *segment); /* ends within its size, while nobody writes there */
+/* A copy, which somebody hostile can't change any more: "" if it has no end. To be freed; NULL: no memory. */
+char *segment_copy_identity(const struct segment *segment);
 
 #endif
