@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "policy/identity.h"
+#include "policy/keys.h"
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -359,6 +360,51 @@ static void whoever_has_the_identity_can_load_the_very_policy(void **state)
     policy_free(policy);
 }
 
+/* Each key's value, as it is written into a name, is one that can be read and says the same. */
+static void every_options_value_can_be_read_back(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {
+        "failures=none", "failures=refused reset", "http_failures=none", "http_failures=500-599, 429", "window=7 calls",
+        "window=90s", "failure_rate=0", "failure_rate=12.5%", "backoff_multiplier=1.5", "slow_call=off",
+        "response_timeout=1.5ms", "inject=none", "inject=refuse at 10%, delay 250ms at 5%, reset at 0.5%",
+        "inject=hang", "inject=silence", "inject=early-close", "inject=http-503 at 30%", "fallback=none",
+        "fallback=[::1]:80", "fallback=Host.test:80", "fallback=unix:/run/a b + options: x\\", "fallback=unix:@abstract",
+        "capacity=1 circuit", "journal=1 event", "connect_timeout=1us", "connect_timeout=1h",
+    };
+    struct policy_problems problems;
+    for (size_t i = 0; i < sizeof odd / sizeof *odd + KEYS; i++) {
+        char text[300];
+        if (i < KEYS && key_table[i].built_in == NULL)
+            continue;
+        if (i < KEYS)
+            snprintf(text, sizeof text, "%s=%s", key_table[i].name, key_table[i].built_in);
+        else
+            snprintf(text, sizeof text, "%s", odd[i - KEYS]);
+        struct policy *policy = policy_from_patterns(LIST("a:1"), LIST(text), &problems);
+        if (policy == NULL) { /* not known to this version, or out of its limits */
+            policy_problems_free(&problems);
+            assert_true(i >= KEYS);
+            continue;
+        }
+        policy_problems_free(&problems);
+        struct policy *again = policy_load_identity(policy->identity, &problems);
+        if (again == NULL)
+            fail_msg("%s: %s", policy->identity, problems.at[0].text);
+        policy_problems_free(&problems);
+        assert_string_equal(again->identity, policy->identity);
+        char *key = strndup(text, strcspn(text, "="));
+        const enum key_index index = key_named(key);
+        char one[VALUE_TEXT_MAX], other[VALUE_TEXT_MAX];
+        key_format(index, &policy->targets[0], one, sizeof one);
+        key_format(index, &again->targets[0], other, sizeof other);
+        assert_string_equal(one, other);
+        free(key);
+        policy_free(again);
+        policy_free(policy);
+    }
+}
+
 /* As a policy of another version could have it. */
 static void an_identity_with_an_unknown_option_is_refused(void **state)
 {
@@ -409,6 +455,7 @@ int main(void)
         WITH_FILES(a_relative_name_is_in_the_folder_as_the_shell_calls_it),
         WITH_FILES(options_are_part_of_it_however_they_are_spelt),
         WITH_FILES(whoever_has_the_identity_can_load_the_very_policy),
+        cmocka_unit_test(every_options_value_can_be_read_back),
         WITH_FILES(an_identity_with_an_unknown_option_is_refused),
         WITH_FILES(a_name_that_is_too_long_is_refused),
     };
