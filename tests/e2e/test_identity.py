@@ -165,7 +165,7 @@ class OtherNames(Identity):
             said = self.does("status", "-p", name)
             self.assertEqual((f"{link}\n" in said, f"in use by this name, but as {link}" in said),
                              (True, name != self.path("link", ".", "web.policy")), said)
-        self.assertIn("but as", self.does("open", "-p", real, self.server.destination))
+        self.assertIn("but as", self.does("open", "-p", real, self.server.destination, status=1))
         self.assertEqual(self.run_curl("-p", link), [REFUSED_BY_CURL])
         self.assertEqual(list(self.in_use()), [link])
         self.assertIn(f"{link}: forgotten", self.does("forget", "-p", real))
@@ -224,7 +224,7 @@ class Options(Identity):
                               (f"patterns: {other}", [f"patterns: {other} + options: jitter=5%"])):
             self.assertEqual(sorted(self.in_use("-p", wanted)), sorted(meant), wanted)
         self.assertIn("unknown key", self.does("status", "-p", "web.policy + options: x=1", status=1))
-        self.does("open", "-p", "web.policy + options: jitter=5%", self.server.destination)
+        self.does("open", "-p", "web.policy + options: jitter=5%", self.server.destination, status=1)
         self.assertEqual([self.run_curl("-p", policy, *options)[0] for options in ((), ("-o", "jitter=5%"))],
                          [RESET_BY_CURL, REFUSED_BY_CURL])
 
@@ -235,7 +235,7 @@ class Options(Identity):
             for wanted in policy, name:
                 (found,) = self.in_use("-p", wanted).values()
                 self.assertEqual((found["file"], found["options"]), (policy, {}))
-            self.assertIn("handed over", self.does("reload", "-p", name))
+            self.assertIn("handed over", self.does("reload", "-p", name, status=1))
 
     def test_reload_reaches_runs_on_the_spot_beside_a_file_with_their_options_in_force(self):
         policy = self.write(self.path("web.policy"), failure_threshold=50)
