@@ -270,8 +270,8 @@ static void check_rehearsal(const struct target_draft *draft, struct policy_prob
     see_kinds(&draft->target, &takes_unix, &takes_others);
     if (takes_unix && beyond != NULL && has_own_line(draft, KEY_INJECT, &line))
         problem_warning(problems, line,
-                        "`inject`: `%s` is not possible on UNIX sockets, whose attempts go on untouched; `refuse`, "
-                        "`delay` and `slow` are",
+                        "`inject`: `%s` is not possible on UNIX sockets, whose attempts go on untouched; `refuse` and "
+                        "`delay` are",
                         beyond);
 }
 

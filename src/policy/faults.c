@@ -153,7 +153,7 @@ const char *faults_beyond_unix(const struct target *target)
 {
     for (uint32_t i = 0; i < target->fault_count; i++) {
         const enum fault_kind kind = (enum fault_kind)target->faults[i].kind;
-        if (kind != FAULT_REFUSE && !takes_time(kind))
+        if (kind != FAULT_REFUSE && kind != FAULT_DELAY)
             return kind == FAULT_HTTP ? "http" : names[kind];
     }
     return NULL;

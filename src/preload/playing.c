@@ -15,8 +15,10 @@
 #include "preload/memory.h"
 #include "preload/real.h"
 #include "preload/rehearsal.h"
+#include "preload/slow.h"
 #include "preload/socket_state.h"
 #include "preload/tls.h"
+#include "segment/rehearsal.h"
 #include "segment/text.h"
 
 #define ANSWER_MAX 512u
@@ -154,7 +156,7 @@ static bool takes_requests(enum fault_kind kind)
 static void play(struct connection *connection, int fd, enum fault_kind kind, const struct iovec *first)
 {
     uint32_t fault = atomic_load_explicit(&connection->fault, memory_order_relaxed);
-    uint32_t status = fault >> FAULT_STATUS_SHIFT & FAULT_STATUS_MASK;
+    uint32_t status = fault >> FAULT_VALUE_SHIFT & FAULT_VALUE_MASK;
     bool kept = fault & FAULT_KEPT;
     if (kind == FAULT_SILENCE)
         return;
@@ -168,6 +170,20 @@ static void play(struct connection *connection, int fd, enum fault_kind kind, co
     }
 }
 
+/* Once: what is sent later of the same request waits behind it. False: it can't be, and the call has no fault. */
+static bool play_slowly(struct connection *connection, int fd, const struct iovec *vector, size_t count,
+                        ssize_t *result)
+{
+    const struct quiet_place place = connection->place;
+    uint32_t delay_ms = atomic_load_explicit(&connection->fault, memory_order_relaxed) >> FAULT_VALUE_SHIFT;
+    if (!vector || count == 0 || !begins_to_play(connection))
+        return false;
+    *result = (ssize_t)slow_send(fd, vector, count, delay_ms & FAULT_VALUE_MASK);
+    if (*result > 0)
+        rehearsal_mark(&connection->station->segment, place.circuit, place.call, place.call);
+    return *result > 0;
+}
+
 bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result)
 {
     struct connection *connection = life_of_anybody(entry);
@@ -175,6 +191,13 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
         return false; /* the kernel says so */
     const struct iovec *first = vector ? first_bytes(vector, count) : NULL;
     enum fault_kind kind = connection ? rehearsal_kind(connection) : FAULT_NONE;
+    if (kind == FAULT_SLOW && first && !connection_has(connection, CONNECTION_PLAYED)) {
+        count -= (size_t)(first - vector);
+        bool taken = play_slowly(connection, fd, first, count, result);
+        if (taken)
+            connection_sent(entry, fd, *result, 0, first, count);
+        return taken;
+    }
     if (!takes_requests(kind) || (vector && !first))
         return false;
     bool played = connection_has(connection, CONNECTION_PLAYED);

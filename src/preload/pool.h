@@ -58,8 +58,8 @@ enum connection_flag {
 };
 
 #define FAULT_KIND_MASK 0xffu
-#define FAULT_STATUS_SHIFT 8
-#define FAULT_STATUS_MASK 0xffffu
+#define FAULT_VALUE_SHIFT 8
+#define FAULT_VALUE_MASK 0x7fffffu
 #define FAULT_KEPT (1u << 31) /* it was given to a request on a kept connection, which leads to the destination */
 
 /* How a connection's present call has ended. */
@@ -102,7 +102,7 @@ struct connection {
     _Atomic uint32_t follows;             /* its policy, as keeping.h has it */
     _Atomic uint32_t forks;               /* lineage_forks() when the socket was made */
     uint32_t raced_since;                 /* siblings_now() when the attempt began */
-    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8 | HTTP status:16, FAULT_KEPT */
+    _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8, HTTP status or ms:23, FAULT_KEPT */
     _Atomic uint64_t cookie;              /* of its socket (SO_COOKIE) */
     size_t sibling_count;                 /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */

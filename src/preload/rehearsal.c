@@ -52,8 +52,16 @@ static const struct injection *draw(struct connection *connection, const struct 
 
 static void give(struct connection *connection, const struct injection *fault, uint32_t kind, uint32_t how)
 {
-    atomic_store_explicit(&connection->fault, kind | fault->status << FAULT_STATUS_SHIFT | how, memory_order_relaxed);
+    uint32_t value = kind == FAULT_SLOW ? (uint32_t)(fault->delay_ns / NS_PER_MS) : fault->status;
+    atomic_store_explicit(&connection->fault, kind | (value & FAULT_VALUE_MASK) << FAULT_VALUE_SHIFT | how,
+                          memory_order_relaxed);
     connection_mark(connection, CONNECTION_FAULTY);
+}
+
+/* On a connection that has met one of these, nothing else is met any more. */
+static bool is_final(enum fault_kind kind)
+{
+    return kind != FAULT_NONE && kind != FAULT_REFUSE && kind != FAULT_DELAY && kind != FAULT_SLOW;
 }
 
 /* --- an attempt begins --- */
@@ -77,6 +85,8 @@ static bool make_ready(const struct injection *fault, struct connection *connect
         ticket->delay_ns = fault->delay_ns;
         connection_mark(connection, CONNECTION_DELAYED);
         return true;
+    case FAULT_SLOW:
+        return !connection_has(connection, CONNECTION_UNIX) && !ticket->sends;
     default:
         return false;
     }
@@ -90,13 +100,15 @@ OWN_FRAME enum passage rehearsal_begin(struct connection *connection, int fd, co
     if (!fault || !make_ready(fault, connection, fd, address, ticket))
         return PASSAGE_GUARDED;
     give(connection, fault, fault->kind, 0);
+    if (fault->kind == FAULT_SLOW) /* its request decides whether it can be */
+        return PASSAGE_GUARDED;
     rehearsal_mark(&connection->station->segment, attempt->circuit, connection->place.call, attempt->shard);
     return PASSAGE_DIVERTED;
 }
 
 void rehearsal_over(struct connection *connection, int fd)
 {
-    if (connection_has(connection, CONNECTION_FAULTY))
+    if (connection_has(connection, CONNECTION_FAULTY) && is_final(rehearsal_kind(connection)))
         elsewhere_undeafen(fd);
 }
 
@@ -196,13 +208,7 @@ static bool can_meet(const struct connection *connection, int fd, enum fault_kin
     bool is_unix = connection_has(connection, CONNECTION_UNIX);
     if (!life_is_same_socket(connection, fd) || socket_state(fd, is_unix).stage != SOCKET_CONNECTED)
         return false;
-    return (kind != FAULT_RESET && kind != FAULT_HTTP) || (!is_unix && socket_is_tcp(fd));
-}
-
-/* Where a connection was that has met one of these, nothing else is met any more. */
-static bool is_final(enum fault_kind kind)
-{
-    return kind != FAULT_NONE && kind != FAULT_REFUSE && kind != FAULT_DELAY && kind != FAULT_SLOW;
+    return (kind != FAULT_RESET && kind != FAULT_HTTP && kind != FAULT_SLOW) || (!is_unix && socket_is_tcp(fd));
 }
 
 OWN_FRAME int rehearsal_request(struct connection *connection, int fd)
@@ -214,11 +220,17 @@ OWN_FRAME int rehearsal_request(struct connection *connection, int fd)
         if (is_final(rehearsal_kind(connection)))
             return SENDING_FAULTY;
         connection_unmark(connection, CONNECTION_FAULTY);
+        connection_unmark(connection, CONNECTION_PLAYED);
     }
     const struct injection *fault = draw(connection, target, place.circuit);
     if (!fault || !can_meet(connection, fd, (enum fault_kind)fault->kind)) {
         rehearsal_unmark(segment, place.call);
         return SENDING_BEGINS;
+    }
+    if (fault->kind == FAULT_SLOW) {
+        rehearsal_unmark(segment, place.call); /* its bytes decide whether it can be */
+        give(connection, fault, fault->kind, FAULT_KEPT);
+        return SENDING_FAULTY;
     }
     rehearsal_mark(segment, place.circuit, place.call, place.call);
     switch (fault->kind) {

@@ -13,6 +13,7 @@
  *   reset     the socket connects to itself; after the first request it is disconnected, which leaves ECONNRESET in it
  *   http-NNN  the same; instead of the request the canned answer goes into the socket, and comes out where the program
  *             reads
+ *   slow      the attempt goes to the destination; its first request is sent so that its end leaves later (slow.h)
  *   delay     connect, which does go to the destination, begins that much later
  *
  * A request on a kept connection, which leads to the destination:
@@ -23,6 +24,7 @@
  *   reset     the socket leaves its peer
  *   http-NNN  it leaves its peer and connects to itself; then as above
  *   delay     the send begins that much later
+ *   slow      it is sent so that its end leaves that much later
  *
  * No thread, no process, no descriptor. Where a fault can't be played (on UNIX sockets and on MPTCP's, which take no
  * filter, of an attempt all but refuse and delay, of a request reset and http-NNN) the call goes on untouched,

@@ -274,11 +274,11 @@ class Kept(Rehearsal):
         "hang": ("timed out", "TIMEOUT"),
     }
 
-    def rehearses(self, server, inject):
+    def rehearses(self, server, inject, more=""):
         """A target of one name, for the draw goes by it."""
         sandbox = Sandbox(self)
         sandbox.policy(f"[service]\nmatch = {server.destination}\ninject = {inject}\ninject_seed = 3\n"
-                       "failure_threshold = 0\nminimum_calls = 1000\nabandon_after = 50ms\n")
+                       "failure_threshold = 0\nminimum_calls = 1000\nabandon_after = 50ms\n" + more)
         return sandbox
 
     def results(self, sandbox, server, command, timeout):
@@ -305,13 +305,56 @@ class Kept(Rehearsal):
         events = [event for event in sandbox.events() if event["event"] == "failure"]
         self.assertTrue(all(event.get("injected") is True for event in events), events)
 
-    def test_a_delayed_request_is_answered_later_and_others_are_not(self):
+    def test_a_request_may_be_late_and_others_are_not(self):
+        for fault in ("delay 300ms", "slow 300ms"):
+            for pool, command in self.POOLS.items():
+                with self.subTest(fault + " " + pool):
+                    server = self.start(Server())
+                    sandbox = self.rehearses(server, f"{fault} at 30%", "slow_call = 250ms\nslow_call_rate = 0%\n")
+                    self.assertEqual(self.results(sandbox, server, command, ENOUGH), ["200"] * self.COUNT)
+                    counters = sandbox.counters(server)
+                    self.assertTrue(2 <= counters["injected"] <= self.COUNT - 6, counters)
+                    self.assertGreaterEqual(counters["slow"], counters["injected"])
+                    self.assertEqual((server.connections, server.requests, counters["succeeded"]),
+                                     (1, self.COUNT, self.COUNT))
+
+    def test_a_slow_service_meets_the_programs_own_timeout_and_the_circuits(self):
+        for pool, command in self.POOLS.items():
+            with self.subTest(pool):
+                server = self.start(Server())
+                sandbox = self.rehearses(server, "slow 20s", "response_timeout = 500ms\n")
+                session = Session(sandbox, command)
+                answer = session.ask(url=server.url, timeout=1)
+                session.close()
+                self.assertRegex(str(answer["results"][0]), "timed out|TIMEOUT")
+                self.assertEqual(sandbox.failures(server), {"response-timeout": 1})
+                self.assertEqual(sandbox.counters(server)["injected"], 1)
+
+    def test_a_slow_service_does_not_hold_up_an_event_loop(self):
         server = self.start(Server())
-        sandbox = self.rehearses(server, "delay 300ms at 30%")
-        self.assertEqual(self.results(sandbox, server, self.POOLS["requests"], ENOUGH), ["200"] * self.COUNT)
-        counters = sandbox.counters(server)
-        self.assertTrue(2 <= counters["injected"] <= self.COUNT - 6, counters)
-        self.assertEqual((server.connections, server.requests, counters["succeeded"]), (1, self.COUNT, self.COUNT))
+        sandbox = self.rehearses(server, "slow 1s")
+        result = sandbox.run([sys.executable, "-c", self.LOOP, str(server.port)])
+        self.assertEqual((result.stderr, result.status), ("", 0))
+        answered, ticks = result.stdout.split()
+        self.assertEqual(answered, "b'HTTP/1.1'")
+        self.assertGreater(int(ticks), 3)
+
+    LOOP = """
+import asyncio, sys
+async def main():
+    ticks = 0
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.05)
+            ticks += 1
+    ticking = asyncio.create_task(tick())
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+    ticks = 0
+    writer.write(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    print(await reader.readexactly(8), ticks)
+asyncio.run(main())
+"""
 
     def test_transfers_of_one_curl_are_drawn_each(self):
         server = self.start(Server())

@@ -29,6 +29,8 @@
 #define TOUCHY "127.0.1.8"
 #define SILENT "127.0.1.9"
 #define CLOSING "127.0.1.10"
+#define SLOW "127.0.1.11"
+#define SLOW_MS 300u
 
 static const char inject_policy[] = "[defaults]\n"
                                     "failure_threshold = 1000\n"
@@ -45,6 +47,7 @@ static const char inject_policy[] = "[defaults]\n"
                                     "failure_threshold = 3\nreset_timeout = 1h\n"
                                     "[silent]\nmatch = 127.0.1.9:*\ninject = silence\n"
                                     "[closing]\nmatch = 127.0.1.10:*\ninject = early-close\n"
+                                    "[slow]\nmatch = 127.0.1.11:* unix:*/slow-*\ninject = slow 300ms\n"
                                     "[six]\nmatch = [::1]:*\ninject = reset\n";
 
 /* What the tests ask for; vectors want it writable. */
