@@ -10,8 +10,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Redis, Sandbox, Server,  # noqa: E402
-                      Session, answer_http, answer_status, end_after_request, over_tls, read_head,
+from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Postgres, Redis, Sandbox,  # noqa: E402
+                      Server, Session, answer_http, answer_status, end_after_request, over_tls, read_head,
                       reset_after_request, stay_silent)
 from matrix.programs import PROGRAMS, PYTHON  # noqa: E402
 
@@ -355,6 +355,40 @@ async def main():
     print(await reader.readexactly(8), ticks)
 asyncio.run(main())
 """
+
+    def test_a_rehearsal_that_is_reloaded_meets_connections_that_were_kept_before(self):
+        server = self.start(Server())
+        sandbox = self.rehearses(server, "none")
+        session = Session(sandbox, self.POOLS["requests"])
+        calls = []
+
+        def call():
+            calls.append(session.ask(url=server.url, timeout=ENOUGH)["results"][0])
+        call()
+        call()
+        with open(sandbox.policy_path, encoding="utf-8") as policy:
+            text = policy.read()
+        for inject in ("http-503", "none"):
+            sandbox.policy(text.replace("none", inject))
+            self.assertEqual(sandbox.sockfuse("reload", "-p", sandbox.policy_path).status, 0)
+            call()
+            call()
+        session.close()
+        self.assertEqual(calls, [200, 200, 503, 503, 200, 200])
+        self.assertEqual((server.requests, server.connections), (4, 2))
+
+    def test_queries_of_one_psql_are_drawn_each(self):
+        postgres = self.start(Postgres())
+        queries = [word for number in range(12) for word in ("-c", f"select {number}")]
+        command = ["psql", "-h", "127.0.0.1", "-p", postgres.port, "-U", "postgres", "-d", "postgres", "-At", *queries]
+        sandbox = self.rehearses(postgres, "slow 300ms at 30%")
+        result = sandbox.run(command)
+        self.assertEqual(result.stdout.split(), [str(number) for number in range(12)], result)
+        self.assertGreater(sandbox.counters(postgres)["injected"], 2)
+        sandbox = self.rehearses(postgres, "reset at 30%")
+        first, second = (sandbox.run(command) for _ in range(2))
+        self.assertEqual(first.output, second.output)
+        self.assertIn("server closed the connection", first.stderr)
 
     def test_transfers_of_one_curl_are_drawn_each(self):
         server = self.start(Server())
