@@ -21,10 +21,8 @@
 _Static_assert(FAULTS_MAX * 40 <= VALUE_TEXT_MAX, "the longest list fits");
 
 static const char *const names[] = {
-    [FAULT_REFUSE] = "refuse",   [FAULT_RESET] = "reset",
-    [FAULT_HANG] = "hang",       [FAULT_SILENCE] = "silence",
-    [FAULT_EARLY_CLOSE] = "early-close", [FAULT_DELAY] = "delay",
-    [FAULT_SLOW] = "slow",
+    [FAULT_REFUSE] = "refuse",           [FAULT_RESET] = "reset", [FAULT_HANG] = "hang", [FAULT_SILENCE] = "silence",
+    [FAULT_EARLY_CLOSE] = "early-close", [FAULT_DELAY] = "delay", [FAULT_SLOW] = "slow",
 };
 #define NAMES (sizeof names / sizeof *names)
 static const char http[] = "http-", at[] = "at";

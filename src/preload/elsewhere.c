@@ -211,7 +211,10 @@ bool elsewhere_deafen(int fd, enum deafness deafness)
         BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  BPF_STMT(BPF_RET | BPF_K, 0),
     };
-#define PROGRAM(rules) {.len = sizeof(rules) / sizeof *(rules), .filter = (struct sock_filter *)(uintptr_t)(rules)}
+#define PROGRAM(rules)                                                                                                 \
+    {                                                                                                                  \
+        .len = sizeof(rules) / sizeof *(rules), .filter = (struct sock_filter *)(uintptr_t)(rules)                     \
+    }
     const struct sock_fprog programs[] = {
         [DEAF_TO_ALL] = PROGRAM(drop_all), [DEAF_TO_DATA] = PROGRAM(drop_data), [DEAF_TO_PEER] = PROGRAM(drop_peer)};
     const struct sock_fprog program = programs[deafness];

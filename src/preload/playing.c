@@ -84,7 +84,8 @@ static bool begins_with(const struct iovec *vector, const char *word)
 /* Whether an answer of HTTP/1 would be none: the request is TLS, or HTTP/2. */
 static bool can_be_answered(const struct connection *connection, const struct iovec *vector)
 {
-    return vector && !connection_has(connection, CONNECTION_TLS) && !tls_is_record(vector->iov_base, vector->iov_len, true) && !begins_with(vector, "PRI * HTTP/2");
+    return vector && !connection_has(connection, CONNECTION_TLS) &&
+           !tls_is_record(vector->iov_base, vector->iov_len, true) && !begins_with(vector, "PRI * HTTP/2");
 }
 
 /* --- playing --- */

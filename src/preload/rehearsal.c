@@ -38,9 +38,9 @@ static uint32_t lot(const struct target *target, uint32_t number)
 
 static const struct injection *draw(struct connection *connection, const struct target *target, uint32_t circuit)
 {
-    uint32_t number =
-        guest.run ? rehearsal_number(&connection->station->segment, circuit, guest.run)
-                  : atomic_fetch_add_explicit(&own_numbers[circuit % OWN_NUMBERS], 1, memory_order_relaxed);
+    uint32_t number = guest.run
+                          ? rehearsal_number(&connection->station->segment, circuit, guest.run)
+                          : atomic_fetch_add_explicit(&own_numbers[circuit % OWN_NUMBERS], 1, memory_order_relaxed);
     uint32_t drawn = lot(target, number), below = 0;
     for (uint32_t i = 0; i < target->fault_count && i < FAULTS_MAX; i++) {
         below += target->faults[i].permille;

@@ -120,7 +120,9 @@ static const struct {
     {"pwrite", {SYS_pwrite64}},
     {"read", {SYS_read}},
     {"rename", {SYS_renameat, SYS_renameat2, OLD_rename}},
+    {"sched_yield", {SYS_sched_yield}},
     {"send", {SYS_sendto}},
+    {"sendmsg", {SYS_sendmsg}},
     {"setsockopt", {SYS_setsockopt}},
     {"shutdown", {SYS_shutdown}},
     {"sigaction", {SYS_rt_sigaction}},
@@ -249,6 +251,10 @@ static const char policy[] =
     "[hangs]\nmatch = 127.0.0.11:*\ninject = hang at 100%\n"
     "[refuses]\nmatch = 127.0.0.12:*\ninject = refuse at 100%\n"
     "[delays]\nmatch = 127.0.0.13:*\ninject = delay 10ms at 100%\n"
+    "[slow]\nmatch = 127.0.0.14:*\ninject = slow 10ms at 100%\n"
+    "[silent]\nmatch = 127.0.0.15:*\ninject = silence at 100%\n"
+    "[closes]\nmatch = 127.0.0.16:*\ninject = early-close at 100%\n"
+    "[sometimes]\nmatch = 127.0.0.17:*\ninject = http-503 at 50%\n"
     "[probed]\nmatch = 127.0.0.20:*\ncircuit = target\nfailure_threshold = 1\nreset_timeout = 10ms\njitter = 0%\n"
     "probe_timeout = 1h\nconnect_timeout = 1h\n"
     "[own]\nmatch = 127.0.0.21:*\nscope = process\n";
@@ -264,6 +270,10 @@ enum {
     HANGS,
     REFUSES,
     DELAYS,
+    SLOW,
+    SILENT,
+    CLOSES,
+    SOMETIMES,
     PROBED,
     OWN,
     IPV6,
@@ -274,6 +284,7 @@ static const char *const hosts[LISTENERS] = {
     [ASKED] = "127.0.0.1",    [PLAIN] = "127.0.0.1",   [OPENS] = "127.0.0.4",   [LIMITS] = "127.0.0.5",
     [BULKHEAD] = "127.0.0.7", [ANSWERS] = "127.0.0.8", [RESETS] = "127.0.0.10", [HANGS] = "127.0.0.11",
     [REFUSES] = "127.0.0.12", [DELAYS] = "127.0.0.13", [PROBED] = "127.0.0.20", [OWN] = "127.0.0.21",
+    [SLOW] = "127.0.0.14",    [SILENT] = "127.0.0.15", [CLOSES] = "127.0.0.16", [SOMETIMES] = "127.0.0.17",
     [IPV6] = "::1",           [UNIX] = "unix",
 };
 static struct server listeners[LISTENERS], refuser, opener, hole, turned;
@@ -313,6 +324,23 @@ static void ask(const struct server *server, bool answers)
         recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     }
     shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+/* On a connection that is kept, if its fault lets it be. */
+static void ask_at_length(const struct server *server)
+{
+    char bytes[64];
+    struct pollfd come = {.fd = server->fd, .events = POLLIN};
+    int fd = open_to(server, 0), peer = poll(&come, 1, 20) == 1 ? accept(server->fd, NULL, NULL) : -1;
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+    for (int i = 0; i < 8; i++) {
+        send(fd, "a request of some length", 24, MSG_NOSIGNAL);
+        bare.send(peer, "answer", 6, MSG_NOSIGNAL);
+        poll(&look, 1, 20);
+        recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    }
+    bare.close(peer);
     close(fd);
 }
 
@@ -369,6 +397,8 @@ static void go_all_ways(bool guarded)
     for (int i = ANSWERS; i <= UNIX; i++)
         if (i != HANGS && i != PROBED)
             ask(&listeners[i], false);
+    ask_at_length(&listeners[SLOW]);
+    ask_at_length(&listeners[SOMETIMES]);
     come_and_go(&refuser);
     come_and_go(&opener);
     come_and_go(&turned);

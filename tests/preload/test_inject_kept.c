@@ -59,8 +59,8 @@ static unsigned int seed_for(const char *name)
 static const char *policy(void)
 {
     static char text[4096];
-    size_t length = (size_t)snprintf(text, sizeof text,
-                                     "[defaults]\nfailure_threshold = 1000\nfailure_rate = 0%%\nabandon_after = 50ms\n");
+    size_t length = (size_t)snprintf(
+        text, sizeof text, "[defaults]\nfailure_threshold = 1000\nfailure_rate = 0%%\nabandon_after = 50ms\n");
     for (size_t i = 0; i < FAULTS; i++)
         length += (size_t)snprintf(text + length, sizeof text - length,
                                    "[%s]\nmatch = %s\ninject = %s at 50%%\ninject_seed = %u\n", faults[i].name,
@@ -199,12 +199,8 @@ static const struct {
     const char *name;
     ssize_t (*send)(int fd);
 } ways_to_send[] = {
-    {"write", by_write},
-    {"writev", by_writev},
-    {"sendmsg", by_sendmsg},
-    {"sendmmsg", by_sendmmsg},
-    {"syscall", by_syscall},
-    {"another number", by_another_number},
+    {"write", by_write},       {"writev", by_writev},   {"sendmsg", by_sendmsg},
+    {"sendmmsg", by_sendmmsg}, {"syscall", by_syscall}, {"another number", by_another_number},
 };
 #define WAYS_TO_SEND (sizeof ways_to_send / sizeof *ways_to_send)
 
