@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import ParallelSuite, Sandbox, Server, answer_status, eventually  # noqa: E402
+from fixtures import SOCKFUSE, ParallelSuite, Sandbox, Server, answer_status, eventually, reset_after_request  # noqa: E402
 from fixtures import services  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -102,6 +102,21 @@ class Services(unittest.TestCase):
 
     def test_php_fpm(self):
         self.check(services.PhpFpm)
+
+    def test_a_backend_of_postgresql_that_connects_outwards(self):
+        server = Server(reset_after_request)  # no database; what counts is whether it was asked
+        self.addCleanup(server.stop)
+        database = services.GuardedPostgres(f"[origin]\nmatch = {server.destination}\nfailure_rate = 0%\n")
+        self.addCleanup(database.stop)
+        place = f"host=127.0.0.1 port={server.port} dbname=x user=x sslmode=disable gssencmode=disable"
+        connect = f"select dblink_connect('{place}');\n"
+        says = database.sql(f"create extension dblink;\n{connect}\\! {SOCKFUSE} open {server.destination}\n{connect}"
+                            f"\\! {SOCKFUSE} auto {server.destination}\n{connect}")
+        self.assertRegex(says, r"(?s)ERROR.*forced open, was closed; reached 2 programs\n.*Connection refused.*reached 2")
+        self.assertEqual((says.count("Connection refused"), server.connections), (1, 2), says)
+        program = f"copy (select 1) to program 'curl -s -o /dev/null {server.url}';\n"
+        says = database.sql(f"{program}\\! {SOCKFUSE} open {server.destination}\n{program}")
+        self.assertEqual((says.count("ERROR"), server.connections), (2, 3), says)
 
 
 if __name__ == "__main__":
