@@ -142,9 +142,10 @@ const char *reach_why_not(const struct attached *process, uint32_t number)
     case RELOAD_NO_MEMORY:
         return NULL;
     case RELOAD_UNREADABLE:
-        return "it could not read it in the segment";
+        return "it could not read what was handed over in the segment";
     default:
-        snprintf(text, sizeof text, "it says of it: %s", flat_fault_text(view->reload_answer - RELOAD_REFUSED));
+        /* "it is ..." */
+        snprintf(text, sizeof text, "what was handed over%s", flat_fault_text(view->reload_answer - RELOAD_REFUSED) + 2);
         return text;
     }
 }

@@ -115,7 +115,7 @@ static void tell_never(const struct told *told)
         if (why == NULL)
             continue;
         naming_add(&name, process, NULL);
-        printf("  not taken: %s, for %s\n", naming_text(&name), why);
+        printf("  not taken by %s: %s\n", naming_text(&name), why);
         naming_free(&name);
     }
 }

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, reset_after_request  # noqa: E402
+from fixtures import BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, eventually, reset_after_request  # noqa: E402
 
 COMMAND = "command"  # what stands there is the whole command line
 # Says what it was answered, and in how many bits.
@@ -95,6 +95,22 @@ class WordSize(unittest.TestCase):
         self.assertEqual(self.call(32, server, 2), ["32 answered"] * 2)
         self.assertEqual(self.call(64, server), ["64 answered"])
         self.assertEqual(self.sandbox.circuit(server)["state"], "closed")
+
+    def test_an_edited_policy_that_a_program_can_not_read_is_not_said_to_be_taken(self):
+        self.install_narrow()
+        server = self.serve(answer_http)
+        self.sandbox.guard(server)
+        client = self.sandbox.popen([os.path.join(self.folder, "sockfuse"), "run", "-p", self.sandbox.policy_path,
+                                     self.programs[32], server.port, 10**9], COMMAND)
+        self.assertTrue(eventually(lambda: server.requests > 0))
+        for threshold in range(10, 20):  # on a busy machine a second may be too short for it
+            self.sandbox.guard(server, failure_threshold=threshold)
+            result = self.sandbox.sockfuse("reload")
+            if "not taken" in result.stdout:
+                break
+        self.assertIn(f"0 of 1 program run it now\n  not taken by pid {client.pid} (client32): what was handed over is of "
+                      "another version or word size\n", result.stdout)
+        self.assertEqual(result.status, 1, result)
 
     def test_without_a_library_for_it_a_program_runs_unguarded_and_run_says_so(self):
         server = self.serve(answer_http)

@@ -86,6 +86,26 @@ static void a_process_that_joined_lives_and_is_described(void **state)
     assert_string_equal(view.program, "curl");
 }
 
+static void what_became_of_an_edited_policy_is_its_holders_word(void **state)
+{
+    struct state *place = *state;
+    struct process_view view;
+    uint32_t holder = process_join(&place->segment, "curl", 77);
+    assert_true(process_describe(&place->segment, holder, &view));
+    assert_int_equal(view.reload_answer, RELOAD_UNANSWERED);
+    assert_true(view.is_near);
+    process_answers(&place->segment, holder, 12, RELOAD_NO_MEMORY);
+    assert_true(process_describe(&place->segment, holder, &view));
+    assert_int_equal(view.reload, 12);
+    assert_int_equal(view.reload_answer, RELOAD_NO_MEMORY);
+    process_leave(&place->segment, holder);
+    process_answers(&place->segment, holder, 13, RELOAD_TAKEN); /* the place is not its own any more */
+    holder = process_join(&place->segment, "wget", 77);
+    assert_true(process_describe(&place->segment, holder, &view));
+    assert_int_equal(view.reload, 0);
+    assert_int_equal(view.reload_answer, RELOAD_UNANSWERED);
+}
+
 static void who_left_is_gone_and_its_place_is_free(void **state)
 {
     struct state *place = *state;
@@ -546,6 +566,7 @@ int main(int count, char **arguments)
         return after_exec(arguments[2], arguments[3]);
     const struct CMUnitTest tests[] = {
         TEST(a_process_that_joined_lives_and_is_described),
+        TEST(what_became_of_an_edited_policy_is_its_holders_word),
         TEST(who_left_is_gone_and_its_place_is_free),
         TEST(a_long_program_name_is_cut),
         TEST(a_second_join_of_the_same_image_takes_another_place),
