@@ -27,8 +27,8 @@ static const char help_end[] =
     "\n"
     "DEST is a destination as `sockfuse status` shows it (HOST:PORT, ADDRESS:PORT, [V6]:PORT, unix:/PATH), or a\n"
     "target's name, which stands for all its circuits. Every policy in use that has DEST obeys, and all its running\n"
-    "processes at once; how many these are is said, and who of them is not reached, and why. The journal notes who did\n"
-    "it (sockfuse events).\n"
+    "processes at once; how many these are is said, and who of them is not reached, and why. The journal notes who\n"
+    "did it (sockfuse events).\n"
     "\n"
     "  -p, --policy FILE  only those of this policy. One that is not in use yet is told beforehand: the first program\n"
     "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n"
@@ -37,8 +37,8 @@ static const char help_end[] =
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
-    "Exit status 0: every DEST was reached, 1: one has no circuit, can't be reached, or no program that runs obeys, 2:\n"
-    "wrong usage.\n";
+    "Exit status 0: every DEST was reached, 1: one has no circuit, can't be reached, or no program that runs obeys,\n"
+    "2: wrong usage.\n";
 static const char help_for_time[] =
     "      --for TIME     for so long (90s, 10m, 2h); then it goes by its own rules again, by itself\n";
 
@@ -97,7 +97,8 @@ static void say(const struct audience *audience, const char *destination, const 
 }
 
 /* The state that calls meet, as status has it. */
-static const char *state_now(const struct audience *audience, const char *target, const char *destination, uint64_t now_ns)
+static const char *state_now(const struct audience *audience, const char *target, const char *destination,
+                             uint64_t now_ns)
 {
     struct rows rows;
     const char *name = circuit_state_name(CIRCUIT_CLOSED);
@@ -143,12 +144,13 @@ static char *describe(struct force force, uint64_t now_ns)
 }
 
 /* Sets the word, and says what it was and is. */
-static void set_word(struct order *order, const struct audience *audience, uint32_t circuit, const struct target *target,
-                     const char *target_name, const char *destination)
+static void set_word(struct order *order, const struct audience *audience, uint32_t circuit,
+                     const struct target *target, const char *target_name, const char *destination)
 {
     const struct force wanted = force_wanted(order), present = force_read(audience->segment, circuit, order->now_ns);
-    char *before = present.word != FORCED_NONE ? describe(present, order->now_ns)
-                                               : copy_text(state_now(audience, target_name, destination, order->now_ns));
+    char *before = present.word != FORCED_NONE
+                       ? describe(present, order->now_ns)
+                       : copy_text(state_now(audience, target_name, destination, order->now_ns));
     char *what, span[VALUE_TEXT_MAX];
     const char *name = wanted.word == FORCED_OPEN ? "forced open" : "forced closed";
     if (present.word == wanted.word && present.end_ns == 0 && wanted.end_ns == 0) {

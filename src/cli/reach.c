@@ -145,7 +145,8 @@ const char *reach_why_not(const struct attached *process, uint32_t number)
         return "it could not read what was handed over in the segment";
     default:
         /* "it is ..." */
-        snprintf(text, sizeof text, "what was handed over%s", flat_fault_text(view->reload_answer - RELOAD_REFUSED) + 2);
+        snprintf(text, sizeof text, "what was handed over%s",
+                 flat_fault_text(view->reload_answer - RELOAD_REFUSED) + strlen("it"));
         return text;
     }
 }

@@ -48,7 +48,7 @@ void naming_free(struct naming *naming);
  * `number` and has that revision. The reach is what was seen last, in `*reach`, to be freed.
  */
 void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision);
-/* Whether it runs that revision; and if not, why it will not: a text that lives as long as the program; NULL: it may. */
+/* Whether it runs that revision; and if not, why it will not, a text that stands until the next call; NULL: it may. */
 bool reach_runs(const struct attached *process, uint64_t revision);
 const char *reach_why_not(const struct attached *process, uint32_t number);
 

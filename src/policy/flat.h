@@ -18,7 +18,15 @@
 void *policy_flatten(const struct policy *policy, size_t *size);
 
 /* What can be wrong with a piece. Values are stored in shared memory: append only. */
-enum flat_fault { FLAT_GOOD = 0, FLAT_CUT, FLAT_NO_POLICY, FLAT_OTHER_BUILD, FLAT_DAMAGED, FLAT_OTHER_POLICY, FLAT_FAULTS };
+enum flat_fault {
+    FLAT_GOOD = 0,
+    FLAT_CUT,
+    FLAT_NO_POLICY,
+    FLAT_OTHER_BUILD,
+    FLAT_DAMAGED,
+    FLAT_OTHER_POLICY,
+    FLAT_FAULTS
+};
 /* In words, "it is ...". */
 const char *flat_fault_text(unsigned int fault);
 /* Which of them a text of policy_unfold's is. */

@@ -42,7 +42,7 @@ struct station {
     _Atomic uint64_t tried_ns;     /* real clock: when it was last tried to join a segment that is full */
     _Atomic uint64_t reload_claim; /* lineage's epoch:32 | number of the one that a thread has taken on */
     _Atomic uint64_t reload_after_ns; /* real clock: not before, since there was no memory for it */
-    _Atomic uint64_t reload_answer;   /* number of the last one that was looked at:32 | what came of it:32 (process.h) */
+    _Atomic uint64_t reload_answer;   /* number of the last that was looked at:32 | what came of it:32 (process.h) */
     _Atomic uint32_t state;        /* enum station_state */
     _Atomic uint32_t serial;       /* another one whenever its segment may be another one */
     bool apart;                    /* its segment is a private one because the file could not be had */

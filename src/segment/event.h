@@ -42,7 +42,7 @@ enum overran {
 struct event {
     uint64_t time_ns;    /* wall clock */
     uint64_t mono_ns;    /* the circuits' clock */
-    uint64_t pause_ns;   /* OPEN: the pause; FORCED: how long it holds, or how long ago it ended; 0: until another word */
+    uint64_t pause_ns;   /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended */
     uint64_t refused;    /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
     int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
@@ -55,7 +55,7 @@ struct event {
     uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
-    char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so (but for an end by itself, REASON_FORCE_ENDED);
+    char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so (but for an end by itself);
                                        the program is the command itself */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];

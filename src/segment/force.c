@@ -87,7 +87,7 @@ static void take_away(const struct guard *guard, uint32_t circuit, struct circui
 {
     const struct force force = unpack(word, 0); /* what it was; FORCED_NONE: corrupt */
 
-    /* Relaxed: the word stands alone. It fails when an operator said another one meanwhile, or another call was here. */
+    /* Relaxed: the word stands alone. It fails when an operator said another one, or another call was here. */
     if (force.word == FORCED_NONE ||
         !atomic_compare_exchange_strong_explicit(&entry->forced, &word, 0, memory_order_relaxed, memory_order_relaxed))
         return;

@@ -341,7 +341,8 @@ class Reload(Control):
         self.edit(failure_threshold=4, reset_timeout="30s")
         self.assertEqual({process["current"] for process in self.processes().values()}, {False})
         self.assertIn("earlier version", self.does("status"))
-        self.assertRegex(self.does("reload"), r"(?s)0 of 2 programs run it now\n  2 take it with their next call: pid \d+")
+        self.assertRegex(self.does("reload"),
+                         r"0 of 2 programs run it now\n  2 take it with their next call: pid \d+")
         after = self.circuit()
         self.assertEqual((after["consecutive_failures"], after["counters"]), (3, before["counters"]))
         self.assertEqual(self.call(preloaded), "ECONNRESET")

@@ -5,8 +5,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import SOCKFUSE, ParallelSuite, Sandbox, Server, answer_status, eventually, reset_after_request  # noqa: E402
-from fixtures import services  # noqa: E402
+from fixtures import (SOCKFUSE, ParallelSuite, Sandbox, Server, answer_status, eventually,  # noqa: E402
+                      reset_after_request, services)
 
 load_tests = ParallelSuite.load(4)
 ROUNDS = 200
@@ -112,7 +112,8 @@ class Services(unittest.TestCase):
         connect = f"select dblink_connect('{place}');\n"
         says = database.sql(f"create extension dblink;\n{connect}\\! {SOCKFUSE} open {server.destination}\n{connect}"
                             f"\\! {SOCKFUSE} auto {server.destination}\n{connect}")
-        self.assertRegex(says, r"(?s)ERROR.*forced open, was closed; reached 2 programs\n.*Connection refused.*reached 2")
+        self.assertRegex(says, r"(?s)ERROR.*forced open, was closed; reached 2 programs\n"
+                               r".*Connection refused.*reached 2")
         self.assertEqual((says.count("Connection refused"), server.connections), (1, 2), says)
         program = f"copy (select 1) to program 'curl -s -o /dev/null {server.url}';\n"
         says = database.sql(f"{program}\\! {SOCKFUSE} open {server.destination}\n{program}")

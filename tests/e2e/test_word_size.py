@@ -6,7 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, eventually, reset_after_request  # noqa: E402
+from fixtures import (BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, eventually,  # noqa: E402
+                      reset_after_request)
 
 COMMAND = "command"  # what stands there is the whole command line
 # Says what it was answered, and in how many bits.
@@ -108,8 +109,8 @@ class WordSize(unittest.TestCase):
             result = self.sandbox.sockfuse("reload")
             if "not taken" in result.stdout:
                 break
-        self.assertIn(f"0 of 1 program run it now\n  not taken by pid {client.pid} (client32): what was handed over is of "
-                      "another version or word size\n", result.stdout)
+        self.assertIn(f"0 of 1 program run it now\n  not taken by pid {client.pid} (client32): what was handed over is "
+                      "of another version or word size\n", result.stdout)
         self.assertEqual(result.status, 1, result)
 
     def test_without_a_library_for_it_a_program_runs_unguarded_and_run_says_so(self):
