@@ -19,6 +19,7 @@ void audience_know(struct audience *audience, struct segment *segment, const str
         .policy = policy,
         .identity = selected->identity,
         .whose = selected->whose,
+        .which = selected->which,
         .in_use = selected->segment.map != NULL,
     };
     audience->bytes = handover_read(segment, POLICY_FLAT_MAX, &audience->size, &again);

@@ -122,7 +122,7 @@ static int compare(const void *a, const void *b)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* The event's own line ends with `end`; before it stands whose it is, where all users' are shown. */
+/* The event's own line ends with `end`; before it stands which policy's and whose it is, where there are several. */
 static void print_one(const struct entry *entry, bool as_json)
 {
     char line[EVENT_JSON_MAX];
@@ -133,10 +133,12 @@ static void print_one(const struct entry *entry, bool as_json)
         return;
     fwrite(line, 1, length - strlen(end), stdout);
     if (as_json) {
+        fputs(",\"policy\":", stdout);
+        json_text(entry->of->identity, stdout);
         fputs(",\"owner\":", stdout);
         json_text(entry->of->user, stdout);
     } else {
-        fputs(entry->of->whose, stdout);
+        fputs(entry->of->which, stdout);
     }
     fputs(end, stdout);
 }

@@ -93,7 +93,7 @@ static void say(const struct audience *audience, const char *destination, const 
         print_safely(target, stdout);
         fputc(')', stdout);
     }
-    printf("%s: %s%s%s", audience->whose, what, before != NULL ? ", was " : "", before != NULL ? before : "");
+    printf("%s: %s%s%s", audience->which, what, before != NULL ? ", was " : "", before != NULL ? before : "");
 }
 
 /* The state that calls meet, as status has it. */

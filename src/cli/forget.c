@@ -111,7 +111,7 @@ static void forget_policy(struct order *order, const struct selected *selected)
 
 /* --- one circuit --- */
 
-static void forget_circuit(struct order *order, struct segment *segment, const struct row *row, const char *whose)
+static void forget_circuit(struct order *order, struct segment *segment, const struct row *row, const char *which)
 {
     uint32_t circuit = circuits_stand(segment, row->target_name, row->destination);
     if (row->forced != FORCED_NONE) {
@@ -132,7 +132,7 @@ static void forget_circuit(struct order *order, struct segment *segment, const s
         print_safely(row->target_name, stdout);
         fputc(')', stdout);
     }
-    printf("%s: forgotten, was %s%s\n", whose, circuit_state_name(row_state(row)),
+    printf("%s: forgotten, was %s%s\n", which, circuit_state_name(row_state(row)),
            in_use && row->in_flight > 0 ? "; its calls in flight go on, and count no more" : "");
     order->done++;
 }
@@ -160,7 +160,7 @@ static void forget_destination(struct order *order, const struct selected *selec
             order->failed++;
             break;
         }
-        forget_circuit(order, segment, &rows.at[i], selected->whose);
+        forget_circuit(order, segment, &rows.at[i], selected->which);
     }
     segment_detach(segment);
     rows_free(&rows);

@@ -45,17 +45,24 @@ static char *name_of_user(uid_t uid)
     return entry != NULL && entry->pw_name[0] != '\0' ? copy_text(entry->pw_name) : format_text("%u", uid);
 }
 
-/* Where there are others' too, each says whose it is. */
-static void tell_users(struct selection *selection)
+/* Where there are others' too, each says whose it is; where there are several policies, which it is. */
+static void tell_apart(struct selection *selection)
 {
-    bool any = false;
-    for (size_t i = 0; i < selection->count; i++)
+    bool any = false, several = false;
+    for (size_t i = 0; i < selection->count; i++) {
         any = any || selection->at[i].is_foreign;
+        several = several || strcmp(selection->at[i].identity, selection->at[0].identity) != 0;
+    }
     for (size_t i = 0; i < selection->count; i++) {
         struct selected *selected = &selection->at[i];
         selected->user = name_of_user(selected->uid);
         char *text = any ? format_text(" (user %s)", selected->user) : copy_text("");
         selected->whose = printable(text);
+        free(text);
+        text = several ? format_text(" under %s", selected->identity) : copy_text("");
+        char *policy = printable(text);
+        selected->which = format_text("%s%s", policy, selected->whose);
+        free(policy);
         free(text);
     }
 }
@@ -178,7 +185,7 @@ void select_open(struct selection *selection, const struct whose *choice, bool q
         add_one(selection)->identity = copy_text(wanted.identity);
         selection->count = 1;
     }
-    tell_users(selection);
+    tell_apart(selection);
     wanted_free(&wanted);
 }
 
@@ -190,6 +197,7 @@ void select_close(struct selection *selection)
         free(selection->at[i].identity);
         free(selection->at[i].user);
         free(selection->at[i].whose);
+        free(selection->at[i].which);
     }
     free(selection->at);
     homes_free(&selection->homes);

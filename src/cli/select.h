@@ -28,6 +28,7 @@ struct selected {
     uid_t uid;              /* whose it is */
     char *user;             /* that user's name, or number */
     char *whose;            /* behind what is told of it: " (user NAME)" if any is another user's; safe to print */
+    char *which;            /* behind what does not name the policy: " under IDENTITY", if there are several, and whose */
     bool is_foreign;        /* another user's than the caller's */
     struct home home;       /* where it lies; its path is the selection's */
 };

@@ -228,6 +228,24 @@ class Options(Identity):
         self.assertEqual([self.run_curl("-p", policy, *options)[0] for options in ((), ("-o", "jitter=5%"))],
                          [RESET_BY_CURL, REFUSED_BY_CURL])
 
+    def test_where_several_runs_are_meant_each_line_says_which(self):
+        policy = self.write(self.path("web.policy"), failure_threshold=50)
+        options = f"{policy} + options: jitter=5%"
+        client = self.client(policy)
+        self.assertEqual(self.call(client), "ECONNRESET")
+        self.assertNotIn("under", self.does("events", "-p", policy))
+        self.run_curl("-p", policy, "-o", "jitter=5%")
+        self.assertEqual([json.loads(line)["policy"] for line in self.does("events", "--json").splitlines()],
+                         [policy, options])
+        said = self.does("events").splitlines()
+        self.assertEqual([line.endswith(f" under {name}") for line, name in zip(said, (policy, options), strict=True)],
+                         [True, True], said)
+        said = self.does("open", "-p", "web.policy", self.server.destination)
+        for name in policy, options:
+            self.assertIn(f"{self.server.destination} under {name}: forced open, was closed", said)
+        self.does("auto", "-p", "web.policy", self.server.destination)
+        self.assertIn(f"under {options}: forgotten", self.does("forget", self.server.destination))
+
     def test_a_file_that_is_called_like_an_identity_is_a_file(self):
         for name in "a + options: jitter=5%", "patterns: b:1":
             policy = self.write(self.path(name))
