@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "breaker/frame.h"
+#include "preload/aside.h"
 #include "preload/held.h"
 #include "preload/keeping.h"
 #include "preload/life.h"
@@ -184,27 +185,43 @@ static void set_elsewhere(int fd, bool is_there)
         descriptor_set(fd, known, &former);
 }
 
+/* Whether the entry's socket went to the fallback, in this process or an ancestor. */
+static bool is_elsewhere(descriptor entry)
+{
+    const struct connection *connection = life_of_anybody(entry);
+    return connection ? atomic_load_explicit(&connection->is_aside, memory_order_relaxed) : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
+}
+
 /* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
 static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length,
                                       struct attempt_ticket *ticket)
 {
     ticket->fallback = true;
+    ticket->entry = descriptor_get(fd);
     if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
         return PASSAGE_ELSEWHERE;
-    set_elsewhere(fd, false); /* dissolves the association */
+    if (descriptor_connection(ticket->entry))
+        life_part(ticket->entry, fd);
+    else
+        set_elsewhere(fd, false); /* dissolves the association */
     return PASSAGE_FREE;
 }
 
 /* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
-static void note_elsewhere(int fd, int result, int error)
+static void note_elsewhere(const struct attempt_ticket *ticket, int result, int error)
 {
     bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
-    set_elsewhere(fd, stays);
+    if (!descriptor_connection(ticket->entry))
+        set_elsewhere(ticket->fd, stays);
+    else if (descriptor_get(ticket->fd) == ticket->entry && !stays)
+        life_part(ticket->entry, ticket->fd);
+    else if (descriptor_get(ticket->fd) == ticket->entry && life_of(ticket->entry))
+        swap_follow(life_of(ticket->entry), ticket->fd);
 }
 
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
-OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct station *station, int sends,
-                                     struct attempt_ticket *ticket)
+OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct policy *policy,
+                                     struct station *station, int sends, struct attempt_ticket *ticket)
 {
     const struct target *target = attempt->target;
     ticket->error = target->on_open;
@@ -215,6 +232,7 @@ OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, cons
     if (circuit)
         counters_add(&circuit->counters, attempt->shard, COUNT_FALLBACK);
     ticket->fallback = true;
+    ticket->entry = aside_track(fd, attempt, policy, station);
     return PASSAGE_DIVERTED;
 }
 
@@ -298,7 +316,7 @@ OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd,
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now.circuit_ns, &call);
     if (admission_refuses(admission))
-        return refuse(fd, &attempt, station, sends, ticket);
+        return refuse(fd, &attempt, policy, station, sends, ticket);
     if (call == CALL_NONE)
         return PASSAGE_FREE;
     if (!track(fd, &destination, call, now.real_ns, ticket)) {
@@ -324,7 +342,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     bool is_odd = !address || length > sizeof(struct sockaddr_storage);
     if (!guest_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
         return PASSAGE_FREE;
-    if (descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE)
+    if (is_elsewhere(entry))
         return further_elsewhere(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
@@ -398,7 +416,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
 void connection_returned(const struct attempt_ticket *ticket, int result, int error)
 {
     if (ticket->fallback) {
-        note_elsewhere(ticket->fd, result, error);
+        note_elsewhere(ticket, result, error);
         return;
     }
     note_result(ticket, result, error);

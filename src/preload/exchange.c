@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "breaker/frame.h"
+#include "preload/aside.h"
 #include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
@@ -19,10 +20,12 @@
 #include "segment/circuits.h"
 #include "segment/clock.h"
 
-/* The connection, if its number still stands for it after the real call. */
+/* The connection, if its number still stands for it after the real call; an ancestor's too, if that bears no call. */
 static struct connection *still(descriptor entry, int fd)
 {
-    return descriptor_get(fd) == entry ? life_of(entry) : NULL;
+    struct connection *connection = descriptor_get(fd) == entry ? life_of_anybody(entry) : NULL;
+    bool is_ours = connection && (connection->epoch == lineage_epoch() || atomic_load_explicit(&connection->is_aside, memory_order_relaxed));
+    return is_ours ? connection : NULL;
 }
 
 /* Errors that come from the peer or the way to it; all others are the program's own affair, and the call goes on. */
@@ -48,12 +51,14 @@ static bool is_from_peer(int error)
 
 /* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
  * none. */
-static bool may_begin(const struct connection *connection)
+bool exchange_may_begin(const struct connection *connection)
 {
     uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
     const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
                            (uint32_t)CONNECTION_RELEASED | (uint32_t)CONNECTION_ONE_WAY;
-    if (!(flags & (uint32_t)CONNECTION_CONNECTED) || (flags & never) || connection->place.call == CALL_NONE)
+    bool is_aside = atomic_load_explicit(&connection->is_aside, memory_order_relaxed);
+    bool is_called = (flags & (uint32_t)CONNECTION_CONNECTED) && connection->place.call != CALL_NONE;
+    if ((flags & never) || (!is_called && !is_aside))
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
     if (flags & (uint32_t)CONNECTION_TLS)
@@ -99,7 +104,7 @@ static void break_off(int fd)
 }
 
 /* After a reload the connection goes on under the target of that name in the present policy, if there is one. */
-static void follow_policy(struct connection *connection)
+void exchange_follow_policy(struct connection *connection)
 {
     reload_look();
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == guest_policy())
@@ -117,7 +122,7 @@ static void follow_policy(struct connection *connection)
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
-OWN_FRAME static int refuse_request(struct connection *connection, int fd)
+OWN_FRAME int exchange_refuse(struct connection *connection, int fd)
 {
     if (!life_is_same_socket(connection, fd)) {
         connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
@@ -135,7 +140,7 @@ static int rehearse(struct connection *connection, int fd)
     if (verdict != ECONNRESET)
         return verdict;
     life_settle(connection, SEEN_ERROR, ECONNRESET, false);
-    return refuse_request(connection, fd);
+    return exchange_refuse(connection, fd);
 }
 
 /*
@@ -193,15 +198,15 @@ OWN_FRAME static enum admission begin(struct connection *connection, uint64_t no
 OWN_FRAME static int begin_call(struct connection *connection, int fd)
 {
     if (connection_has(connection, CONNECTION_BROKEN))
-        return refuse_request(connection, fd);
+        return exchange_refuse(connection, fd);
     if (connection_has(connection, CONNECTION_BODY)) /* the server has answered before it was whole: it is the same */
         return 0;
     if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
         return 0;
     uint64_t real_ns = clock_real_ns();
     guest_look(real_ns);
-    follow_policy(connection);
-    if (!may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)
+    exchange_follow_policy(connection);
+    if (!exchange_may_begin(connection) || life_phase(connection) != PHASE_ANSWERED)
         return 0;
     enum call_end end = take_end(connection);
     if (end == END_OPEN)
@@ -209,7 +214,7 @@ OWN_FRAME static int begin_call(struct connection *connection, int fd)
     enum admission admission = begin(connection, clock_circuit_at(real_ns));
     if (admission_refuses(admission)) {
         connection_set_end(connection, end);
-        return refuse_request(connection, fd);
+        return exchange_refuse(connection, fd);
     }
     if (connection_has(connection, CONNECTION_PASSED))
         connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
@@ -237,6 +242,8 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
     struct connection *connection = life_of_anybody(entry);
     if (!connection)
         return 0;
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+        return aside_sending(connection, fd);
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     note_asked(connection);
     if (connection_has(connection, CONNECTION_TLS_KEPT))
@@ -313,6 +320,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         return;
     if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
+        if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+            connection_mark(connection, CONNECTION_SENT);
         note_asked(connection); /* with Fast Open nobody has said so before */
         follow_sent(connection, first, count, (size_t)result);
     }
@@ -384,6 +393,10 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         stopping_note_interrupted();
     if (!connection || (received->flags & MSG_ERRQUEUE))
         return;
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed)) {
+        aside_received(connection, result, received, doing);
+        return;
+    }
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {
         if (result >= 0 || is_from_peer(error))
@@ -431,7 +444,9 @@ void connection_answered(descriptor entry, int fd, const void *bytes, size_t cou
     struct iovec vector = {(void *)(uintptr_t)bytes, count};
     if (!connection)
         return;
-    if (life_phase(connection) == PHASE_ANSWERED)
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+        aside_answered(connection, &vector, 1, count);
+    else if (life_phase(connection) == PHASE_ANSWERED)
         life_came_late(connection, SEEN_BYTES, 0);
     else
         life_answer(connection, &vector, 1, count, false);

@@ -24,6 +24,7 @@
  *   sharers.c      at_hand, chunks, high, free_list: groups of numbers of one socket
  *   lineage.c      lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
  *                  taken_over, taken_over_places: what children do with its connections
+ *   aside.c        returned_ns: when connections at a fallback went back for a probe
  *   life.c         polite: circuits on which the program speaks first
  *   keeping.c      rooms, high, sweeping: where policies that were handed over lie
  *   held.c         places, holding: failures that wait for what comes next

@@ -66,6 +66,13 @@ void life_request_withdrawn(struct connection *connection);
 /* The program is about to end its own side, by a half-close or a TLS goodbye: has it waited in vain? */
 void life_ending_own_side(struct connection *connection);
 
+/* Whether what is sent now is a request, which may begin a call; if we can tell. */
+bool exchange_may_begin(const struct connection *connection);
+/* After a reload the connection goes by the present policy, if that has its target. */
+void exchange_follow_policy(struct connection *connection);
+/* The request may not go: the connection is broken off. Returns its errno, or 0 if the number means another socket. */
+int exchange_refuse(struct connection *connection, int fd);
+
 /* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 

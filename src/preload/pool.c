@@ -63,6 +63,7 @@ uint32_t pool_take(void)
     uint32_t serial = descriptor_serial(atomic_load_explicit(&connection->entry, memory_order_relaxed)) + 1;
     atomic_store_explicit(&connection->entry, descriptor_of_connection(number, serial), memory_order_relaxed);
     atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->is_aside, false, memory_order_relaxed);
     connection_set_end(connection, END_OPEN);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->sharers, 0, memory_order_relaxed);

@@ -80,6 +80,7 @@ struct connection {
     _Atomic uint32_t flags;                /* enum connection_flag */
     _Atomic uint32_t end;                  /* enum call_end */
     uint32_t epoch;                        /* the process (lineage.h) whose call it is */
+    _Atomic bool is_aside;                 /* it stands at the fallback, without a call, and never CONNECTED (aside.h) */
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
     struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */

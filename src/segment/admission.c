@@ -331,3 +331,20 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
         return pass_without_record(guard, attempt, &ticket, now_ns);
     return admission;
 }
+
+enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const struct target *target, uint64_t now_ns)
+{
+    const struct circuit *at = circuits_at(guard->segment, circuit);
+    enum target_mode mode = force_mode(force_obey(guard, circuit, target->mode, now_ns), target);
+    struct circuit_view view;
+
+    if (at == NULL || (mode != MODE_ENFORCE && mode != MODE_OPEN))
+        return PROSPECT_PASS;
+    if (mode == MODE_OPEN || (target->max_connections > 0 &&
+                              bulkhead_counted(guard->segment, circuit) >= target->max_connections))
+        return PROSPECT_REFUSED;
+    circuit_observe(at, &target->breaker, now_ns, &view);
+    if (view.state == CIRCUIT_CLOSED)
+        return PROSPECT_PASS;
+    return view.state == CIRCUIT_OPEN && view.probe_due ? PROSPECT_PROBE : PROSPECT_REFUSED;
+}

@@ -80,6 +80,13 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
 
 /*
+ * Whether an attempt to that circuit would be refused now, without making one. Counts nothing. No system call, unless
+ * an operator's word has just come to its end.
+ */
+enum prospect { PROSPECT_REFUSED, PROSPECT_PROBE, PROSPECT_PASS };
+enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const struct target *target, uint64_t now_ns);
+
+/*
  * The short ways of guard_begin and guard_settle for what a busy client does most: a request on a connection that has
  * answered before, and the first byte of its answer, if that is no failure by itself (no HTTP, or a status that says
  * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
