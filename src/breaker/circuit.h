@@ -132,6 +132,12 @@ struct circuit_view {
 };
 void circuit_observe(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns,
                      struct circuit_view *view);
+/*
+ * Leaves the probes of dead processes out of a view that was just made: with none left, a half-open circuit's next call
+ * is the probe.
+ */
+void circuit_observe_holders(const struct circuit *circuit, holder_alive_fn *alive, void *context,
+                             struct circuit_view *view);
 
 /*
  * One load each, for what is dear to do for every call: closed; open; open, and its pause not over; closed, and no

@@ -60,6 +60,19 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
     }
 }
 
+void circuit_observe_holders(const struct circuit *circuit, holder_alive_fn *alive, void *context,
+                             struct circuit_view *view)
+{
+    if (view->state != CIRCUIT_HALF_OPEN)
+        return;
+    /* Acquire: as above. */
+    struct word word = word_unpack(atomic_load_explicit(&circuit->word, memory_order_acquire));
+    if (word.state == CIRCUIT_HALF_OPEN && word.generation == view->generation) {
+        view->probes = lease_living(circuit, word.leases, alive, context);
+        view->probe_due = view->probes == 0;
+    }
+}
+
 const char *circuit_state_name(unsigned int state)
 {
     static const char *const names[] = {

@@ -201,6 +201,18 @@ bool lease_expired(const struct circuit *circuit, const struct settings *setting
     return expired;
 }
 
+uint32_t lease_living(const struct circuit *circuit, uint32_t standing, holder_alive_fn *alive, void *context)
+{
+    uint32_t living = 0;
+
+    for (unsigned int slot = 0; slot < CIRCUIT_LEASES; slot++) {
+        uint32_t holder = is_standing(standing, slot) ? (uint32_t)(token_at(circuit, slot) >> 32) : 0;
+
+        living += holder != 0 && alive(holder, context);
+    }
+    return living;
+}
+
 uint32_t lease_dead(const struct circuit *circuit, uint32_t standing, const struct caller *caller)
 {
     uint32_t dead = 0;

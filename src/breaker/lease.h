@@ -41,6 +41,8 @@ int lease_find(const struct circuit *circuit, uint32_t standing, uint64_t token)
  */
 bool lease_expired(const struct circuit *circuit, const struct settings *settings, uint32_t standing, uint64_t now_ns,
                    uint64_t *deadline_ns);
+/* How many standing leases have a living holder, as `alive` says. */
+uint32_t lease_living(const struct circuit *circuit, uint32_t standing, holder_alive_fn *alive, void *context);
 /* The standing leases whose holders are dead; the caller's own are not asked about. */
 uint32_t lease_dead(const struct circuit *circuit, uint32_t standing, const struct caller *caller);
 

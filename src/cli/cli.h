@@ -41,7 +41,7 @@ enum {
 
 /* What getopt_long returns for long options without a letter. */
 enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH, OPTION_FOR, OPTION_STRICT,
-       OPTION_ENDED };
+       OPTION_ENDED, OPTION_ACTIVE };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */
 #define COMMON_OPTIONS {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}

@@ -15,6 +15,12 @@
 /* A span for a table: "850ms", "7.3s", "2m05s", "1h05m", "3d04h"; two units at the most. Returns `text`. */
 const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX]);
 
+/* From then until now; 0 if that lies ahead. */
+static inline uint64_t span_since(uint64_t then_ns, uint64_t now_ns)
+{
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* "90s", "1.5h", "1h30m": numbers with the units ns us ms s m h d w, one behind the other. */
 bool span_parse(const char *text, uint64_t *span_ns);
 

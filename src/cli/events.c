@@ -201,6 +201,8 @@ static int show(const struct wish *wish)
     struct selection selection = {0};
     struct readers readers = {0};
     reopen(&selection, &readers, wish, false);
+    select_warn_of_builds(&selection);
+    const bool missed = select_missed(&selection);
     bool used = false;
     for (size_t i = 0; i < selection.count; i++)
         used = used || selection.at[i].segment.map != NULL;
@@ -216,9 +218,10 @@ static int show(const struct wish *wish)
         }
         look(&selection, &readers, wish);
     }
+    const int status = missed || select_missed(&selection) ? EXIT_FAILURE : EXIT_SUCCESS;
     select_close(&selection);
     free(readers.at);
-    return finish_output(EXIT_SUCCESS);
+    return finish_output(status);
 }
 
 int command_events(int argc, char **argv)

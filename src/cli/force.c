@@ -279,7 +279,7 @@ static void act_in(struct order *order, const struct meant *meant, const struct 
     if (open_segment(segment, selected, policy, &selection->places)) {
         struct audience audience;
         audience_know(&audience, segment, selected, policy);
-        audience.others_unusable = selection->unusable > 0;
+        audience.others_unusable = select_missed(selection);
         obey(order, meant, &audience);
         audience_free(&audience);
         segment_detach(segment);
@@ -343,6 +343,8 @@ static int act(struct order *order, const struct whose *choice, char **destinati
     strcpy(order->command.program, "sockfuse");
     who_am_i(order->user);
     select_open(&selection, choice, false);
+    select_warn_of_builds(&selection);
+    const bool missed = select_missed(&selection);
     if (selection.count == 0)
         tell_nothing_in_use(&selection, stderr);
     for (; *destinations != NULL; destinations++) {
@@ -353,7 +355,7 @@ static int act(struct order *order, const struct whose *choice, char **destinati
     for (size_t i = 0; i < order->acted_count; i++)
         free(order->acted[i]);
     free(order->acted);
-    return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
+    return finish_output(good && !missed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 static bool read_time(struct order *order, const char *text)

@@ -109,6 +109,38 @@ static void forget_policy(struct order *order, const struct selected *selected)
     free(error);
 }
 
+/* --- what can't be read --- */
+
+static const char *name_of(const struct unusable *unusable)
+{
+    return unusable_identity(unusable) != NULL ? unusable_identity(unusable) : unusable->path;
+}
+
+/* Of another build or another boot: it goes if nobody can be using it. */
+static void forget_unusable(struct order *order, const struct unusable *unusable)
+{
+    struct segment_error *error = allocate(1, sizeof *error);
+    if (!unusable_is_over(unusable)) {
+        /* What is asked for by `--ended` is what nobody uses. */
+        if (order->ended && unusable->users.count > 0) {
+            free(error);
+            return;
+        }
+        if (unusable->was_read && unusable->peek.kind == PEEK_OTHER_LAYOUT)
+            unusable_warn(unusable); /* the others were told of */
+        order->failed++;
+    } else if (segment_remove_file(unusable->path, unusable->peek.device, unusable->peek.inode, error)) {
+        print_safely(name_of(unusable), stdout);
+        printf(": forgotten, circuits %s\n",
+               unusable->peek.kind == PEEK_OTHER_BOOT ? "from before the last boot" : "of another build");
+        order->done++;
+    } else {
+        warnx("%s", error->text);
+        order->failed++;
+    }
+    free(error);
+}
+
 /* --- one circuit --- */
 
 static void forget_circuit(struct order *order, struct segment *segment, const struct row *row, const char *which)
@@ -175,7 +207,7 @@ static void forget_all_of(struct order *order, const struct selection *selection
     struct destination destination;
     char why[DESTINATION_WHY_MAX];
     bool is_destination = destination_read(&destination, text, why);
-    unsigned int before = order->done + order->failed;
+    const unsigned int before = order->done + order->failed;
     for (size_t i = 0; i < selection->count; i++)
         if (selection->at[i].segment.map != NULL)
             forget_destination(order, &selection->at[i], text, is_destination ? &destination : NULL);
@@ -197,11 +229,20 @@ static int forget(struct order *order, char **destinations)
     for (size_t i = 0; i < selection.count && destinations[0] == NULL; i++)
         if (selection.at[i].segment.map != NULL)
             forget_policy(order, &selection.at[i]);
+    if (destinations[0] == NULL) {
+        for (size_t i = 0; i < selection.unusables.count; i++)
+            forget_unusable(order, &selection.unusables.at[i]);
+        order->failed += (unsigned int)selection.unreadable;
+    } else if (select_missed(&selection)) {
+        select_warn_of_builds(&selection);
+        order->failed++;
+    }
     for (; destinations[0] != NULL; destinations++)
         forget_all_of(order, &selection, destinations[0]);
     if (order->done + order->failed == 0 && order->ended)
         printf("Nothing is over: %s.\n",
-               selection.count > 0 ? "running programs use all there is" : "there are no circuits");
+               selection.count + selection.unusables.count > 0 ? "running programs use all there is"
+                                                               : "there are no circuits");
     else if (order->done + order->failed == 0) {
         warnx("%s: it has no circuits", order->choice.policy_file);
         order->failed++;

@@ -158,6 +158,18 @@ static bool is_home(const struct home *home, const struct stat *status)
     return status->st_uid == home->user && (status->st_mode & 022) == 0;
 }
 
+/* Whether what is closed to the caller is his own after all: the folder, or what it lies in. */
+static bool is_own_though_closed(const struct home *home)
+{
+    struct stat status;
+    if (lstat(home->path, &status) == 0)
+        return status.st_uid == geteuid();
+    char *parent = format_text("%.*s", (int)(strrchr(home->path, '/') - home->path), home->path);
+    const bool is_own = errno == EACCES && stat(parent, &status) == 0 && status.st_uid == geteuid();
+    free(parent);
+    return is_own;
+}
+
 int home_open(const struct home *home)
 {
     struct stat status;
@@ -169,6 +181,8 @@ int home_open(const struct home *home)
         if (errno == ENOENT || (!home->is_named && (errno == ENOTDIR || errno == ELOOP || errno == EXDEV ||
                                                     home->user != geteuid())))
             errno = 0;
+        else if (errno == EACCES && !home->is_named)
+            errno = is_own_though_closed(home) ? EACCES : 0; /* another user's runtime folder, after su(1) */
         return -1;
     }
     if (!home->is_named && (fstat(fd, &status) != 0 || !is_home(home, &status))) {

@@ -220,6 +220,8 @@ static int reload_all(const struct whose *choice)
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
     select_open(&selection, choice, false);
+    select_warn_of_builds(&selection);
+    good = !select_missed(&selection);
     for (size_t i = 0; i < selection.count; i++) {
         /* Targets of -t alone can't be edited. */
         if (!is_of_file(selection.at[i].identity))
@@ -227,7 +229,7 @@ static int reload_all(const struct whose *choice)
         good = reload(&selection.at[i], &reached) && good;
         count++;
     }
-    if (count == 0)
+    if (count == 0 && good)
         warnx("no policy file is in use: there is nothing to reload");
     else if (good && reached == 0)
         warnx("no running program was reached");

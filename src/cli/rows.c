@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/destination.h"
 #include "cli/rows.h"
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
+#include "segment/process.h"
 
 static struct row *add_row(struct rows *rows)
 {
@@ -42,22 +44,34 @@ static const struct settings *settings_of(const struct target *target)
     return target != NULL ? &target->breaker : &built_in;
 }
 
-static const struct target *target_named(const struct policy *policy, const char *name)
+/* What the rows go by: the first policy of the list that has a row's target. */
+struct policies {
+    const struct policy *const *at; /* some may be NULL */
+    size_t count;
+};
+
+static const struct target *target_named(const struct policies *policies, const char *name)
 {
-    for (size_t i = 0; policy != NULL && i < policy->target_count; i++) {
-        if (strcmp(policy->targets[i].name, name) == 0)
-            return &policy->targets[i];
-    }
-    return NULL;
+    const struct target *target = NULL;
+    for (size_t i = 0; target == NULL && i < policies->count; i++)
+        target = policies->at[i] != NULL ? policy_target_named(policies->at[i], name) : NULL;
+    return target;
 }
 
 /* --- what the segment holds --------------------------------------------------------------------------------------- */
+
+static bool is_alive(uint32_t holder, void *context)
+{
+    const struct segment *segment = context;
+    return process_alive(segment, holder);
+}
 
 static void read_circuit(struct row *row, const struct segment *segment, uint32_t index, uint64_t now_ns)
 {
     const struct circuit *circuit = circuits_at(segment, index);
     row->called = true;
     circuit_observe(circuit, settings_of(row->target), now_ns, &row->view);
+    circuit_observe_holders(circuit, is_alive, (void *)(uintptr_t)segment, &row->view);
     for (unsigned int i = 0; i < COUNTERS; i++)
         row->counts[i] = counters_sum(&circuit->counters, i);
     row->in_flight = calls_in_flight(segment, index);
@@ -70,7 +84,8 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     row->has_transition = circuits_last_transition(segment, index, &row->last_transition);
 }
 
-static void read_segment(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns)
+static void read_segment(struct rows *rows, const struct segment *segment, const struct policies *policies,
+                         uint64_t now_ns)
 {
     struct circuit_texts texts;
     uint32_t cursor = 0, index;
@@ -78,7 +93,7 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
         struct row *row = add_row(rows);
         memcpy(row->target_name, texts.target, sizeof row->target_name);
         memcpy(row->destination, texts.destination, sizeof row->destination);
-        row->target = target_named(policy, row->target_name);
+        row->target = target_named(policies, row->target_name);
         read_circuit(row, segment, index, now_ns);
     }
 }
@@ -176,26 +191,118 @@ static void add_target(struct rows *rows, size_t called, const struct policy *po
 static int compare(const void *a, const void *b)
 {
     const struct row *left = a, *right = b;
-    /* Targets stand in one array in the file's order; what the policy has no more comes last. */
-    if (left->target != right->target) {
-        if (left->target == NULL || right->target == NULL)
-            return left->target == NULL ? 1 : -1;
-        return left->target < right->target ? -1 : 1;
-    }
+    /* In the order of the policies, and in each of its targets; what none has any more comes last. */
+    if (left->order != right->order)
+        return left->order < right->order ? -1 : 1;
     int order = strcmp(left->target_name, right->target_name);
     return order != 0 ? order : strverscmp(left->destination, right->destination);
 }
 
-void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns)
+/* By the first policy that has a target of that name; one after the other. */
+static size_t order_of(const struct row *row, const struct policies *policies)
+{
+    size_t before = 0;
+    for (size_t i = 0; i < policies->count; i++) {
+        const struct policy *policy = policies->at[i];
+        const struct target *target = policy != NULL ? policy_target_named(policy, row->target_name) : NULL;
+        if (target != NULL)
+            return before + (size_t)(target - policy->targets);
+        before += policy != NULL ? policy->target_count : 0;
+    }
+    return SIZE_MAX;
+}
+
+static void put_in_order(struct rows *rows, const struct policies *policies)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        rows->at[i].order = order_of(&rows->at[i], policies);
+    if (rows->count > 0)
+        qsort(rows->at, rows->count, sizeof *rows->at, compare);
+}
+
+static void collect(struct rows *rows, const struct segment *segment, const struct policies *policies, uint64_t now_ns)
 {
     *rows = (struct rows){0};
     if (segment->map != NULL)
-        read_segment(rows, segment, policy, now_ns);
-    size_t called = rows->count;
-    for (size_t i = 0; policy != NULL && i < policy->target_count; i++)
-        add_target(rows, called, policy, &policy->targets[i]);
-    if (rows->count > 0)
-        qsort(rows->at, rows->count, sizeof *rows->at, compare);
+        read_segment(rows, segment, policies, now_ns);
+    for (size_t i = 0; i < policies->count; i++) {
+        const struct policy *policy = policies->at[i];
+        const size_t before = rows->count;
+        /* What an earlier one has is called for already. */
+        for (size_t j = 0; policy != NULL && j < policy->target_count; j++)
+            add_target(rows, before, policy, &policy->targets[j]);
+    }
+}
+
+void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns)
+{
+    const struct policies policies = {&policy, 1};
+    collect(rows, segment, &policies, now_ns);
+    put_in_order(rows, &policies);
+}
+
+/* --- what is over ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Whether the policy's target of that name still takes the row's destination. An address of a name that the program
+ * resolved may be anything.
+ */
+static bool takes(const struct policy *policy, const struct row *row, const struct destination *destination)
+{
+    const struct target *target = policy_target_named(policy, row->target_name);
+    if (target == NULL || target->circuit == CIRCUIT_BY_TARGET || destination == NULL)
+        return target != NULL;
+    if (target->circuit == CIRCUIT_BY_ADDRESS && policy->has_host_patterns)
+        return true;
+    const char *names[] = {destination->name};
+    struct policy_match match;
+    return policy_match(policy, &destination->endpoint, names, destination->name != NULL, &match) &&
+           match.target == target;
+}
+
+/* Whether some program runs a policy that has a place for it; one whose policy is unknown may. */
+static bool is_wanted(const struct row *row, const struct running *running)
+{
+    struct destination destination;
+    char why[DESTINATION_WHY_MAX];
+    const bool is_read = destination_read(&destination, row->destination, why);
+    bool wanted = false;
+    for (size_t i = 0; i < running->edition_count && !wanted; i++) {
+        const struct policy *policy = running->editions[i].policy;
+        wanted = policy == NULL || takes(policy, row, is_read ? &destination : NULL);
+    }
+    destination_free(&destination);
+    return wanted;
+}
+
+static enum ended why_ended(const struct row *row, const struct running *running)
+{
+    if (!row->called || row->forced != FORCED_NONE || row->in_flight > 0)
+        return ENDED_NOT;
+    if (running->ended)
+        return ENDED_PROGRAMS;
+    return is_wanted(row, running) ? ENDED_NOT : ENDED_TARGET;
+}
+
+void rows_collect_running(struct rows *rows, const struct segment *segment, const struct running *running,
+                          uint64_t now_ns)
+{
+    const struct policy **at = allocate(running->edition_count + 2, sizeof *at);
+    struct policies policies = {at, 0};
+    const struct policy *first[] = {running->file, running->shown};
+    at[policies.count++] = running->shown;
+    for (size_t i = 0; i < running->edition_count; i++)
+        if (running->editions[i].policy != running->shown)
+            at[policies.count++] = running->editions[i].policy;
+    /* Who starts next goes by the file: what it has comes first then. */
+    const bool next = running->process_count == 0 && running->file != running->shown;
+    if (next)
+        at[policies.count++] = running->file;
+    collect(rows, segment, &policies, now_ns);
+    put_in_order(rows, next ? &(struct policies){first, 2} : &policies);
+    for (size_t i = 0; i < rows->count; i++)
+        rows->at[i].ended = why_ended(&rows->at[i], running);
+    free(at);
 }
 
 void rows_free(struct rows *rows)
@@ -232,7 +339,7 @@ bool row_rehearses(const struct row *row)
 
 bool row_probe_due(const struct row *row)
 {
-    return row_mode(row) != MODE_OPEN && row_state(row) == CIRCUIT_OPEN && row->view.probe_due;
+    return row_mode(row) != MODE_OPEN && row_state(row) != CIRCUIT_CLOSED && row->view.probe_due;
 }
 
 bool row_has_rates(const struct row *row)

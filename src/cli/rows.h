@@ -11,16 +11,26 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "cli/running.h"
 #include "cli/select.h"
 #include "policy/policy.h"
 #include "segment/event.h"
 #include "segment/force.h"
+
+/* Why a circuit is history; an operator's word still stands in one that is not. */
+enum ended {
+    ENDED_NOT,
+    ENDED_PROGRAMS, /* no program runs that could use it */
+    ENDED_TARGET,   /* programs run, but none of their policies has such a target for it any more */
+};
 
 struct row {
     char target_name[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX]; /* "": no destination is known yet, for the patterns leave it open */
     const struct target *target;       /* NULL: the policy has it no more, or could not be read */
     bool called;                       /* a circuit stands in the table */
+    enum ended ended;
+    size_t order; /* where it stands among the others: by policy and target */
     struct circuit_view view;
     uint64_t counts[COUNTERS];
     uint32_t in_flight;
@@ -41,12 +51,19 @@ struct rows {
  * `now_ns` is the circuits' clock. Free them with rows_free, before the policy.
  */
 void rows_collect(struct rows *rows, const struct segment *segment, const struct policy *policy, uint64_t now_ns);
+/*
+ * The same of what is in force in running processes: of a target that several of their policies have, the settings are
+ * those that most of them run. What is over is marked. Before `running` is freed, too.
+ */
+void rows_collect_running(struct rows *rows, const struct segment *segment, const struct running *running,
+                          uint64_t now_ns);
 void rows_free(struct rows *rows);
 
 /* How its calls are handled: an operator's word goes before the target's mode. */
 enum target_mode row_mode(const struct row *row);
 /* The state that the next call meets: the mode can override the circuit's own. */
 enum circuit_state row_state(const struct row *row);
+/* The next call is the probe: the pause is over, or those who probed have died. */
 bool row_probe_due(const struct row *row);
 /* Whether the policy, as far as it is known, injects faults into calls of the row. */
 bool row_rehearses(const struct row *row);

@@ -39,6 +39,37 @@ static bool is_wanted(const struct visit *visit, const char *identity, uid_t own
     return is_one;
 }
 
+static bool is_of_another_build(const struct unusable *unusable)
+{
+    return unusable->was_read && unusable->peek.kind == PEEK_OTHER_LAYOUT;
+}
+
+static void note_unusable(struct visit *visit, int folder, const struct home *home, const char *path, const char *why)
+{
+    const bool is_strange = home->user != geteuid() || (home->is_named && geteuid() == 0);
+    struct unusable *unusable = unusable_add(&visit->selection->unusables, folder, path, is_strange, why);
+    if (unusable == NULL)
+        return;
+    const char *identity = unusable_identity(unusable);
+    const uid_t owner = unusable->was_read ? unusable->peek.owner : home->user;
+    if (!whose_has(visit->choice, owner) || (identity != NULL && !is_wanted(visit, identity, owner)))
+        unusable_drop(&visit->selection->unusables);
+    else if (!visit->quiet && !is_of_another_build(unusable))
+        unusable_warn(unusable);
+}
+
+bool select_missed(const struct selection *selection)
+{
+    return selection->unreadable > 0 || unusables_missed(&selection->unusables) > 0;
+}
+
+void select_warn_of_builds(const struct selection *selection)
+{
+    for (size_t i = 0; i < selection->unusables.count; i++)
+        if (is_of_another_build(&selection->unusables.at[i]))
+            unusable_warn(&selection->unusables.at[i]);
+}
+
 static char *name_of_user(uid_t uid)
 {
     const struct passwd *entry = getpwuid(uid);
@@ -85,11 +116,10 @@ static void open_one(int folder, const struct home *home, const char *name, stru
     char *path = format_text("%s/%s", strcmp(home->path, "/") == 0 ? "" : home->path, name);
     uint32_t owner = home->is_named && geteuid() == 0 ? SEGMENT_OF_ANYBODY : home->user;
     bool opened = segment_open_at(&selected->segment, folder, path, &owner, false, error);
+    if (!opened)
+        note_unusable(visit, folder, home, path, error->text);
     free(path);
     if (!opened) {
-        selection->unusable++;
-        if (!visit->quiet)
-            warnx("%s", error->text);
         free(error);
         return;
     }
@@ -157,12 +187,11 @@ static void open_wanted(struct selection *selection, const struct whose *choice,
 static void open_by_other_name(struct selection *selection, const struct whose *choice, struct wanted *wanted,
                                bool quiet)
 {
-    const size_t unusable = selection->unusable, unreadable = selection->unreadable;
+    const size_t unreadable = selection->unreadable;
     if (!wanted_take_other_names(wanted))
         return;
     open_wanted(selection, choice, wanted, true);
-    selection->unusable = unusable; /* they were counted before */
-    selection->unreadable = unreadable;
+    selection->unreadable = unreadable; /* they were counted before */
     for (size_t i = 0; i < selection->count && !quiet; i++)
         warnx("%s is not in use by this name, but as %s", choice->policy_file, selection->at[i].identity);
 }
@@ -201,6 +230,7 @@ void select_close(struct selection *selection)
     }
     free(selection->at);
     homes_free(&selection->homes);
+    unusables_free(&selection->unusables);
     state_places_free(&selection->places);
     *selection = (struct selection){0};
 }
@@ -250,7 +280,7 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out)
         fprintf(out, "%s%s", i == 0 ? "" : i + 1 == selection->places.count ? " or " : ", ",
                 shown(selection->places.at[i].folder));
     fprintf(out, "%s%s.\n", selection->is_everybody && selection->places.count > 1 ? ", nor in others' folders" : "",
-            selection->unusable > 0 ? " that could be read" : "");
+            select_missed(selection) ? " that could be read" : "");
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
 }
 
@@ -283,19 +313,33 @@ struct policy *policy_load_selected(const struct selected *selected, struct poli
     return policy;
 }
 
+/* The first error, in words; to be freed. */
+static char *first_error(const struct policy_problems *problems, const char *otherwise)
+{
+    for (size_t i = 0; i < problems->count; i++) {
+        if (problems->at[i].is_error && problems->at[i].line > 0)
+            return format_text("line %u: %s", problems->at[i].line, problems->at[i].text);
+        if (problems->at[i].is_error)
+            return copy_text(problems->at[i].text);
+    }
+    return copy_text(otherwise);
+}
+
 struct policy *policy_of_selected(const struct selected *selected, char **why)
 {
     struct policy_problems problems;
     struct policy *policy = policy_load_selected(selected, &problems);
-    *why = NULL;
-    for (size_t i = 0; policy == NULL && i < problems.count && *why == NULL; i++) {
-        if (problems.at[i].is_error && problems.at[i].line > 0)
-            *why = format_text("line %u: %s", problems.at[i].line, problems.at[i].text);
-        else if (problems.at[i].is_error)
-            *why = copy_text(problems.at[i].text);
-    }
-    if (policy == NULL && *why == NULL)
-        *why = copy_text(selected->is_foreign ? "it can't be read with that user's rights" : "it can't be read");
+    const char *otherwise = selected->is_foreign ? "it can't be read with that user's rights" : "it can't be read";
+    *why = policy == NULL ? first_error(&problems, otherwise) : NULL;
+    policy_problems_free(&problems);
+    return policy;
+}
+
+struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why)
+{
+    struct policy_problems problems = {0};
+    struct policy *policy = policy_from_text(selected->identity, text, revision, &problems);
+    *why = policy == NULL ? first_error(&problems, "it can't be read") : NULL;
     policy_problems_free(&problems);
     return policy;
 }

@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "cli/whose.h"
 #include "cli/homes.h"
+#include "cli/unusable.h"
+#include "cli/whose.h"
 #include "policy/policy.h"
 #include "segment/places.h"
 #include "segment/segment.h"
@@ -36,9 +37,9 @@ struct selected {
 struct selection {
     struct selected *at;
     size_t count;
-    size_t unusable;   /* segments that stand in a folder and can't be used */
-    size_t unreadable; /* folders that can't be looked into */
-    bool is_everybody; /* all users' were asked for */
+    struct unusables unusables; /* segments that stand in a folder and can't be used */
+    size_t unreadable;          /* folders that can't be looked into */
+    bool is_everybody;          /* all users' were asked for */
     struct state_places places; /* where this user's are looked for */
     struct homes homes;         /* where they were looked for */
 };
@@ -50,6 +51,14 @@ struct selection {
  */
 void select_open(struct selection *selection, const struct whose *choice, bool quiet);
 void select_close(struct selection *selection);
+
+/*
+ * Whether something stood there that the command could not look into, and that may have been what it was to show or to
+ * change: then its exit status is no success, whatever else it found. It was said, but for other builds' segments,
+ * which select_warn_of_builds does: `status` shows them itself.
+ */
+bool select_missed(const struct selection *selection);
+void select_warn_of_builds(const struct selection *selection);
 
 /* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with segment_detach. */
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error);
@@ -71,5 +80,8 @@ struct policy *policy_load_selected(const struct selected *selected, struct poli
 
 /* The same; NULL: it can't be read or has errors (the first is in `*why`, to be freed). */
 struct policy *policy_of_selected(const struct selected *selected, char **why);
+
+/* The policy of a selected segment as it was when its file had that text (segment/editions.h). NULL: as above. */
+struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why);
 
 #endif

@@ -8,26 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/circuits_text.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/rows.h"
+#include "cli/running.h"
 #include "cli/select.h"
 #include "cli/status_json.h"
 #include "cli/table.h"
 #include "segment/clock.h"
-#include "segment/process.h"
 
 static const char help[] =
-    "Usage: sockfuse status [-p FILE] [--json]\n"
-    "Shows the circuits of the policies in use, and the processes that are attached.\n"
+    "Usage: sockfuse status [-p FILE] [--active] [--json]\n"
+    "Shows the circuits of the policies in use, by the settings that running programs go by, and the processes that are\n"
+    "attached.\n"
     "\n"
     "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
+    "      --active       leave out what is over: policies without a running program, circuits marked (ended)\n"
     "      --json         one JSON array, an object for each policy\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
     "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
     "             open, probe due: the pause is over, the next call is the probe;\n"
+    "             (ended): history, for no running program's policy has this target any more;\n"
     "             (forced): by sockfuse open or close, until sockfuse auto or for the time that is left;\n"
     "             rehearsal: the policy injects faults\n"
     "  FAILURES   in a row, of how many open the circuit\n"
@@ -43,181 +47,10 @@ static const char help[] =
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
-static const struct column circuit_columns[] = {
-    {"TARGET", false},  {"DESTINATION", false}, {"STATE", false},      {"FAILURES", true},      {"RATE", true},
-    {"RETRY IN", true}, {"IN FLIGHT", true},    {"CONNECTIONS", true}, {"CALLS", true},         {"FAILED", true},
-    {"NEUTRAL", true},  {"LATE", true},         {"REFUSED", true},     {"LAST FAILURE", false},
-};
-#define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 static const struct column process_columns[] = {
     {"PID", true}, {"PROGRAM", false}, {"SINCE", true}, {"REVISION", false}, {"", false},
 };
 #define PROCESS_COLUMNS (sizeof process_columns / sizeof *process_columns)
-
-/* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
-static bool is_hidden(const struct row *row)
-{
-    return !row->called && row->target != NULL && row->target->scope == SCOPE_PROCESS;
-}
-
-#define TIME_LEFT_MAX (SPAN_TEXT_MAX + 16)
-
-/* ", 9m12s left" of an operator's word, or nothing. */
-static const char *time_left(const struct row *row, char text[TIME_LEFT_MAX])
-{
-    char span[SPAN_TEXT_MAX];
-    text[0] = '\0';
-    if (row->forced_left_ns > 0)
-        snprintf(text, TIME_LEFT_MAX, ", %s left", span_format(row->forced_left_ns, span));
-    return text;
-}
-
-static void add_state(struct table *table, const struct row *row)
-{
-    char left[TIME_LEFT_MAX];
-    static const enum colour colours[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
-    enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
-    enum circuit_state state = row_state(row);
-    const char *name = circuit_state_name(state), *observed = mode == MODE_OBSERVE ? ", observed" : "";
-    const char *rehearsal = row_rehearses(row) ? ", rehearsal" : "";
-    if (mode == MODE_OFF)
-        table_add(table, DIM, "off");
-    else if (row->forced != FORCED_NONE)
-        table_addf(table, colours[state], "%s (forced%s)%s", name, time_left(row, left), rehearsal);
-    else if (is_hidden(row))
-        table_addf(table, DIM, "kept by each process%s", rehearsal);
-    else if (row->destination[0] == '\0')
-        table_addf(table, DIM, "no calls yet%s", rehearsal);
-    else if (mode == MODE_OPEN || mode == MODE_CLOSED)
-        table_addf(table, colours[state], "%s, by mode%s", name, rehearsal);
-    else if (row_probe_due(row))
-        table_addf(table, YELLOW, "open, probe due%s%s", observed, rehearsal);
-    else
-        table_addf(table, colours[state], "%s%s%s", name, observed, rehearsal);
-}
-
-static bool opened_by_rate(const struct row *row)
-{
-    const struct event *opening = &row->last_transition;
-    return row->view.state != CIRCUIT_CLOSED && row->has_transition && opening->to == CIRCUIT_OPEN &&
-           (opening->reason == REASON_FAILURE_RATE || opening->reason == REASON_SLOW_CALL_RATE);
-}
-
-static void add_failures(struct table *table, const struct row *row)
-{
-    uint32_t failures = row->view.failures;
-    if (row->view.state != CIRCUIT_CLOSED) {
-        /* An open circuit counts no failures; those that opened it are in the transition's record. */
-        if (!row->has_transition || row->last_transition.failures == 0 || opened_by_rate(row)) {
-            table_add(table, PLAIN, "");
-            return;
-        }
-        failures = row->last_transition.failures;
-    }
-    if (row->target == NULL)
-        table_addf(table, PLAIN, "%" PRIu32 "/?", failures);
-    else if (row->target->breaker.failure_threshold == 0 || row_mode(row) == MODE_CLOSED)
-        table_addf(table, PLAIN, "%" PRIu32, failures);
-    else
-        table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, failures, row->target->breaker.failure_threshold);
-}
-
-/* Of the window now, or of the one that opened the circuit. */
-static void add_rate(struct table *table, const struct row *row)
-{
-    const struct event *opening = &row->last_transition;
-    struct window_counts window = row->view.window;
-    if (opened_by_rate(row))
-        window = (struct window_counts){opening->window_calls, opening->window_failed, opening->window_slow};
-    else if (!row_has_rates(row) || window.calls < row->target->breaker.minimum_calls) /* not judged */
-        window = (struct window_counts){0};
-    const uint64_t failed = rate_permille(window.failed, window.calls) / 10;
-    const uint64_t slow = rate_permille(window.slow, window.calls) / 10;
-    if (window.failed + window.slow == 0)
-        table_add(table, PLAIN, "");
-    else if (window.slow == 0)
-        table_addf(table, PLAIN, "%" PRIu64 "%% of %" PRIu64, failed, window.calls);
-    else
-        table_addf(table, PLAIN, "%" PRIu64 "%%, slow %" PRIu64 "%% of %" PRIu64, failed, slow, window.calls);
-}
-
-static void add_count(struct table *table, uint64_t count)
-{
-    if (count == 0)
-        table_add(table, PLAIN, "");
-    else
-        table_addf(table, PLAIN, "%" PRIu64, count);
-}
-
-static uint64_t ago(uint64_t now_ns, uint64_t then_ns)
-{
-    return now_ns > then_ns ? now_ns - then_ns : 0;
-}
-
-static void add_circuit(struct table *table, const struct row *row, bool name_targets, uint64_t now_ns)
-{
-    char span[SPAN_TEXT_MAX], label[FAILURE_LABEL_MAX];
-    uint64_t retry_ms;
-    table_add(table, PLAIN, name_targets || row->destination[0] == '\0' ? row->target_name : "");
-    table_add(table, PLAIN, row->destination);
-    add_state(table, row);
-    bool off = row->target != NULL && row->target->mode == MODE_OFF;
-    if (row->destination[0] == '\0' || off || is_hidden(row)) {
-        for (size_t i = 3; i < CIRCUIT_COLUMNS; i++)
-            table_add(table, PLAIN, "");
-        return;
-    }
-    add_failures(table, row);
-    add_rate(table, row);
-    bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
-    table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
-    table_addf(table, PLAIN, "%" PRIu32, row->in_flight);
-    if (row->target != NULL && row->target->max_connections != 0)
-        table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, row->connections, row->target->max_connections);
-    else
-        table_add(table, PLAIN, "");
-    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_ADMITTED]);
-    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_FAILED]);
-    add_count(table, row->counts[COUNT_NEUTRAL]);
-    add_count(table, row->counts[COUNT_LATE]);
-    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_REFUSED]);
-    if (row->has_failure)
-        table_addf(table, PLAIN, "%s, %s ago",
-                   failure_label(row->last_failure.kind, row->last_failure.http_status, label),
-                   span_format(ago(now_ns, row->last_failure.mono_ns), span));
-    else
-        table_add(table, PLAIN, "");
-}
-
-/* What a count that is not in the table means, if there is any. */
-static void print_note(const struct row *row, unsigned int counter, const char *what)
-{
-    if (row->counts[counter] == 0)
-        return;
-    fputs("  note: ", stdout);
-    print_safely(row->destination, stdout);
-    printf(": %" PRIu64 " %s\n", row->counts[counter], what);
-}
-
-static void print_circuits(const struct rows *rows, uint64_t now_ns)
-{
-    /* A section that is named after its one destination need not be named twice. */
-    bool name_targets = false;
-    for (size_t i = 0; i < rows->count; i++)
-        name_targets = name_targets || strcmp(rows->at[i].target_name, rows->at[i].destination) != 0;
-    struct table table;
-    table_start(&table, circuit_columns, CIRCUIT_COLUMNS);
-    for (size_t i = 0; i < rows->count; i++)
-        add_circuit(&table, &rows->at[i], name_targets, now_ns);
-    table_print(&table, stdout, 2);
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct row *row = &rows->at[i];
-        print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,
-                   "of the neutral calls failed on this side (no route, no port, no permission)");
-        print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
-        print_note(row, COUNT_INJECTED, "of the calls were given a fault in a rehearsal");
-    }
-}
 
 static void print_log_lost(const struct segment *segment)
 {
@@ -255,42 +88,83 @@ static const char *revision_note(const struct process_view *process, const struc
     return process->revision != policy->revision ? "runs an earlier version of the policy (sockfuse reload)" : "";
 }
 
-static void print_processes(const struct segment *segment, const struct policy *policy)
+static void print_processes(const struct running *running)
 {
     struct table table;
-    struct process_view process;
     uint64_t now_ns = clock_wall_ns();
     table_start(&table, process_columns, PROCESS_COLUMNS);
-    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
+    for (size_t i = 0; i < running->process_count; i++) {
+        const struct process_view *process = &running->processes[i];
         char span[SPAN_TEXT_MAX];
-        table_addf(&table, PLAIN, "%" PRIu32, process.pid);
-        table_add(&table, PLAIN, process.program);
-        table_add(&table, PLAIN, span_format(ago(now_ns, process.attached_ns), span));
-        table_addf(&table, PLAIN, "%08" PRIx32, (uint32_t)(process.revision >> 32));
-        table_add(&table, YELLOW, revision_note(&process, policy));
-    }
-    if (table.cell_count == 0) {
-        printf("  No process is attached now.\n");
-        return;
+        table_addf(&table, PLAIN, "%" PRIu32, process->pid);
+        table_add(&table, PLAIN, process->program);
+        table_add(&table, PLAIN, span_format(span_since(process->attached_ns, now_ns), span));
+        table_addf(&table, PLAIN, "%08" PRIx32, (uint32_t)(process->revision >> 32));
+        table_add(&table, YELLOW, revision_note(process, running->file));
     }
     fputc('\n', stdout);
     table_print(&table, stdout, 2);
 }
 
-static void print_policy(const struct selected *selected, const struct policy *policy, const char *why,
-                         const struct rows *rows, uint64_t now_ns)
+/* Whose settings are shown, where that is not plainly the file's. */
+static void print_settings(const struct running *running)
 {
+    const unsigned int behind = running_behind(running);
+    if (running->file == NULL) {
+        fputs(running->shown == NULL ? "  The policy can't be read now, so its targets and limits are unknown: "
+              : running->ended       ? "  The policy can't be read now; shown is what was in force last: "
+                                     : "  The policy can't be read now; shown is what running programs go by: ", stdout);
+        print_safely(running->file_why, stdout);
+        fputc('\n', stdout);
+    }
+    if (behind > 0)
+        printf("  The file was edited since: %u program%s go%s by what it said before, which is shown (sockfuse reload "
+               "brings %s the file's).\n", behind, behind == 1 ? "" : "s", behind == 1 ? "es" : "",
+               behind == 1 ? "it" : "them");
+    if (running_differ(running)) {
+        fputs("  Running programs go by different revisions:", stdout);
+        for (size_t i = 0; i < running->edition_count; i++)
+            printf("%s %u by %08" PRIx32, i > 0 ? "," : "", running->editions[i].programs,
+                   (uint32_t)(running->editions[i].revision >> 32));
+        fputs("; circuits are shown by the first\n", stdout);
+    }
+    for (size_t i = 0; i < running->edition_count; i++) {
+        const struct edition *edition = &running->editions[i];
+        if (edition->policy != NULL)
+            continue;
+        printf("  What revision %08" PRIx32 " says, by which %u go%s, is unknown: ", (uint32_t)(edition->revision >> 32),
+               edition->programs, edition->programs == 1 ? "es" : "");
+        print_safely(edition->why, stdout);
+        fputc('\n', stdout);
+    }
+}
+
+/* Before the circuits, for these are not what they look like then: a restarted program goes on with them. */
+static void print_ended(const struct running *running, const struct rows *rows)
+{
+    char span[SPAN_TEXT_MAX];
+    bool any = false;
+    for (size_t i = 0; i < rows->count; i++)
+        any = any || rows->at[i].ended != ENDED_NOT;
+    fputs("  No process is attached now", stdout);
+    if (running->seen_ns != 0)
+        printf("; the last one was seen %s ago", span_format(span_since(running->seen_ns, clock_wall_ns()), span));
+    fputs(any ? ": what follows is how it ended.\n" : ".\n", stdout);
+}
+
+static void print_policy(const struct selected *selected, const struct running *running, const struct rows *rows,
+                         uint64_t now_ns)
+{
+    const struct policy *policy = running->file;
     bool coloured = colour_wanted(stdout);
     fputs(colour_start(BOLD, coloured), stdout);
     print_safely(selected->identity, stdout);
     printf("%s%s\n", colour_start(PLAIN, coloured), selected->whose);
-    if (policy == NULL) {
-        fputs("  The policy can't be read now, so its targets and limits are unknown: ", stdout);
-        print_safely(why, stdout);
-        fputc('\n', stdout);
-    }
+    if (running->ended)
+        print_ended(running, rows);
+    print_settings(running);
     if (rows->count > 0)
-        print_circuits(rows, now_ns);
+        circuits_print(rows, running, now_ns);
     else
         printf("  No calls yet.\n");
     print_no_room(&selected->segment);
@@ -298,8 +172,10 @@ static void print_policy(const struct selected *selected, const struct policy *p
     if (segment_apart(&selected->segment) > 0)
         printf("  %" PRIu64 " calls were guarded apart, by circuits of single programs: they could not open this file "
                "for a while.\n", segment_apart(&selected->segment));
-    if (selected->segment.map != NULL)
-        print_processes(&selected->segment, policy);
+    if (running->process_count > 0)
+        print_processes(running);
+    else if (running->ended)
+        return;
     else if (policy != NULL && policy->has_process_scope && !policy->has_host_scope)
         printf("  Each process keeps circuits of its own (scope = process), which can't be seen from here.\n");
     else
@@ -308,51 +184,99 @@ static void print_policy(const struct selected *selected, const struct policy *p
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-/* False: the policy of -p is not in use, and can't be read either. */
-static bool show(const struct selected *selected, struct json *json, bool first)
+/* One command's run. */
+struct view {
+    struct json *json; /* NULL: text */
+    bool active;       /* what is over is left out */
+    unsigned int shown;
+};
+
+/* Leaves out what is over. False: that is all. */
+static bool keep_active(struct rows *rows, const struct running *running)
 {
-    char *why;
-    struct policy *policy = policy_of_selected(selected, &why);
-    bool usable = policy != NULL || selected->segment.map != NULL;
+    size_t kept = 0;
+    bool any = running->process_count > 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->at[i].ended != ENDED_NOT)
+            continue;
+        any = any || rows->at[i].forced != FORCED_NONE;
+        rows->at[kept++] = rows->at[i];
+    }
+    rows->count = kept;
+    return any;
+}
+
+/* False: the policy of -p is not in use, and can't be read either. */
+static bool show(const struct selected *selected, struct view *view)
+{
+    struct running running;
+    running_collect(&running, selected);
+    bool usable = running.file != NULL || selected->segment.map != NULL;
     if (usable) {
         struct rows rows;
         uint64_t now_ns = clock_circuit_ns();
-        rows_collect(&rows, &selected->segment, policy, now_ns);
-        if (json != NULL) {
-            status_json(json, selected, policy, &rows);
+        rows_collect_running(&rows, &selected->segment, &running, now_ns);
+        if (view->active && !keep_active(&rows, &running)) {
+            /* it is over */
+        } else if (view->json != NULL) {
+            status_json(view->json, selected, &running, &rows);
         } else {
-            if (!first)
+            if (view->shown++ > 0)
                 fputc('\n', stdout);
-            print_policy(selected, policy, why, &rows, now_ns);
+            print_policy(selected, &running, &rows, now_ns);
         }
         rows_free(&rows);
     } else {
-        warnx("%s: %s", selected->identity, why);
+        warnx("%s: %s", selected->identity, running.file_why);
     }
-    free(why);
-    policy_free(policy);
+    running_free(&running);
     return usable;
 }
 
-static int show_all(const struct whose *choice, bool as_json)
+/* Of what is damaged or closed to us nothing can be shown; that was said. */
+static void show_unusable(const struct unusable *unusable, struct view *view)
+{
+    const bool is_known = unusable->was_read &&
+                          (unusable->peek.kind == PEEK_OTHER_LAYOUT || unusable->peek.kind == PEEK_OTHER_BOOT);
+    if (!is_known || (view->active && unusable_is_over(unusable)))
+        return;
+    if (view->json != NULL) {
+        unusable_json(view->json, unusable);
+        return;
+    }
+    if (view->shown++ > 0)
+        fputc('\n', stdout);
+    unusable_print(unusable);
+}
+
+static int show_all(const struct whose *choice, struct view *view)
 {
     struct selection selection;
-    struct json json;
+    struct json *json = view->json;
     int status = EXIT_SUCCESS;
-    json_start(&json, stdout);
+    if (json != NULL)
+        json_start(json, stdout);
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
     select_open(&selection, choice, false);
-    if (as_json)
-        json_open(&json, NULL, '[');
-    else if (selection.count == 0)
+    if (json != NULL)
+        json_open(json, NULL, '[');
+    else if (selection.count + selection.unusables.count == 0)
         tell_nothing_in_use(&selection, stdout);
     for (size_t i = 0; i < selection.count; i++) {
-        if (!show(&selection.at[i], as_json ? &json : NULL, i == 0))
+        if (!show(&selection.at[i], view))
             status = EXIT_FAILURE;
     }
-    if (as_json)
-        json_close(&json, ']');
+    for (size_t i = 0; i < selection.unusables.count; i++)
+        show_unusable(&selection.unusables.at[i], view);
+    if (json != NULL)
+        select_warn_of_builds(&selection);
+    if (select_missed(&selection))
+        status = EXIT_FAILURE;
+    if (json != NULL)
+        json_close(json, ']');
+    else if (view->active && view->shown == 0 && selection.count > 0 && status == EXIT_SUCCESS)
+        printf("No program runs under a policy now.\n");
     select_close(&selection);
     return finish_output(status);
 }
@@ -362,11 +286,13 @@ int command_status(int argc, char **argv)
     static const struct option options[] = {
         COMMON_OPTIONS,
         WHOSE_OPTIONS,
+        {"active", no_argument, NULL, OPTION_ACTIVE},
         {"json", no_argument, NULL, OPTION_JSON},
         {NULL, 0, NULL, 0},
     };
+    static struct json json;
     struct whose choice = {.policy_file = NULL};
-    bool as_json = false;
+    struct view view = {.json = NULL};
     int letter;
     while ((letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1) {
         if (whose_take(&choice, letter, optarg))
@@ -376,8 +302,11 @@ int command_status(int argc, char **argv)
             return print_help(help);
         case OPTION_VERSION:
             return print_version();
+        case OPTION_ACTIVE:
+            view.active = true;
+            break;
         case OPTION_JSON:
-            as_json = true;
+            view.json = &json;
             break;
         default:
             return usage_error("status");
@@ -387,5 +316,5 @@ int command_status(int argc, char **argv)
         warnx("status: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
         return usage_error("status");
     }
-    return show_all(&choice, as_json);
+    return show_all(&choice, &view);
 }

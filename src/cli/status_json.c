@@ -13,7 +13,6 @@
 #include "policy/identity.h"
 #include "segment/clock.h"
 #include "segment/date.h"
-#include "segment/process.h"
 #include "segment/text.h"
 
 static void write_counters(struct json *json, const struct row *row)
@@ -118,14 +117,25 @@ static void write_window(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
-static void write_circuit(struct json *json, const struct row *row)
+/* Whether running programs go by different settings for its target. */
+static bool settings_differ(const struct row *row, const struct running *running)
 {
+    char *keys = running_differ(running) ? differing_keys(running, row->target_name) : NULL;
+    const bool differ = keys != NULL;
+    free(keys);
+    return differ;
+}
+
+static void write_circuit(struct json *json, const struct row *row, const struct running *running)
+{
+    static const char *const ends[] = {[ENDED_NOT] = NULL, [ENDED_PROGRAMS] = "programs", [ENDED_TARGET] = "target"};
     uint64_t retry_ms;
     json_open(json, NULL, '{');
     json_string(json, "target", row->target_name);
     json_string(json, "destination", row->destination);
     json_string(json, "state", circuit_state_name(row_state(row)));
     json_bool(json, "probe_due", row_probe_due(row));
+    json_string(json, "ended", ends[row->ended]);
     json_string(json, "forced", forced_name(row->forced));
     if (row->forced_left_ns > 0)
         json_unsigned(json, "forced_ends_in_ms", (row->forced_left_ns + NS_PER_MS - 1) / NS_PER_MS);
@@ -142,6 +152,7 @@ static void write_circuit(struct json *json, const struct row *row)
         json_unsigned(json, "failure_threshold", row->target->breaker.failure_threshold);
     else
         json_null(json, "failure_threshold");
+    json_bool(json, "settings_differ", settings_differ(row, running));
     if (row_retry_in_ms(row, &retry_ms))
         json_unsigned(json, "retry_in_ms", retry_ms);
     else
@@ -163,30 +174,50 @@ static void write_circuit(struct json *json, const struct row *row)
 }
 
 /* As text: numbers above 2^53 do not survive every reader of JSON. */
-static void write_revision(struct json *json, uint64_t revision)
+static void write_revision(struct json *json, const char *key, uint64_t revision)
 {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, revision);
-    json_string(json, "policy_revision", text);
+    json_string(json, key, text);
 }
 
-static void write_processes(struct json *json, const struct segment *segment, const struct policy *policy)
+static void write_processes(struct json *json, const struct running *running)
 {
-    struct process_view process;
     json_open(json, "processes", '[');
-    for (uint32_t cursor = 0; segment->map != NULL && process_next(segment, &cursor, &process);) {
+    for (size_t i = 0; i < running->process_count; i++) {
+        const struct process_view *process = &running->processes[i];
         char time[32];
-        time_rfc3339(process.attached_ns, time, sizeof time);
+        time_rfc3339(process->attached_ns, time, sizeof time);
         json_open(json, NULL, '{');
-        json_unsigned(json, "pid", process.pid);
-        json_string(json, "program", process.program);
+        json_unsigned(json, "pid", process->pid);
+        json_string(json, "program", process->program);
         json_string(json, "attached", time);
-        write_revision(json, process.revision);
-        if (policy != NULL)
-            json_bool(json, "current", process.revision == policy->revision);
+        write_revision(json, "policy_revision", process->revision);
+        if (running->file != NULL)
+            json_bool(json, "current", process->revision == running->file->revision);
         else
             json_null(json, "current");
-        json_bool(json, "takes_reload", !process.keeps_policy);
+        json_bool(json, "takes_reload", !process->keeps_policy);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+/* What is in force: the revisions that programs run, and how many run each. */
+static void write_running(struct json *json, const struct running *running)
+{
+    char time[32];
+    json_bool(json, "active", running->process_count > 0);
+    time_rfc3339(running->seen_ns, time, sizeof time);
+    json_string(json, "last_seen", running->ended && running->seen_ns != 0 ? time : NULL);
+    json_string(json, "policy_error", running->file_why);
+    json_open(json, "running", '[');
+    for (size_t i = 0; i < running->edition_count; i++) {
+        const struct edition *edition = &running->editions[i];
+        json_open(json, NULL, '{');
+        write_revision(json, "policy_revision", edition->revision);
+        json_unsigned(json, "processes", edition->programs);
+        json_bool(json, "known", edition->policy != NULL);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -235,18 +266,20 @@ static void write_parts(struct json *json, const char *text)
     identity_free(&identity);
 }
 
-void status_json(struct json *json, const struct selected *selected, const struct policy *policy,
+void status_json(struct json *json, const struct selected *selected, const struct running *running,
                  const struct rows *rows)
 {
+    const struct policy *policy = running->file;
     json_open(json, NULL, '{');
     json_string(json, "policy", selected->identity);
     write_parts(json, selected->identity);
     json_string(json, "user", selected->user);
     json_string(json, "segment", selected->segment.map != NULL ? selected->segment.path : NULL);
     if (policy != NULL)
-        write_revision(json, policy->revision);
+        write_revision(json, "policy_revision", policy->revision);
     else
         json_null(json, "policy_revision");
+    write_running(json, running);
     json_unsigned(json, "unguarded", selected->segment.map != NULL ? segment_unguarded(&selected->segment) : 0);
     write_no_room(json, &selected->segment);
     json_unsigned(json, "log_lost", segment_log_lost(&selected->segment));
@@ -254,9 +287,9 @@ void status_json(struct json *json, const struct selected *selected, const struc
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')
-            write_circuit(json, &rows->at[i]);
+            write_circuit(json, &rows->at[i], running);
     }
     json_close(json, ']');
-    write_processes(json, &selected->segment, policy);
+    write_processes(json, running);
     json_close(json, '}');
 }

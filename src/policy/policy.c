@@ -296,28 +296,34 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
     return build_policy(&(struct place){.path = path}, patterns, overrides, problems);
 }
 
-struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
-                                const char *const *overrides, struct policy_problems *problems)
-{
-    struct policy *policy = build_policy(&(struct place){.path = path, .text = text}, patterns, overrides, problems);
-    if (policy != NULL)
-        policy->revision = revision;
-    return policy;
-}
-
-struct policy *policy_load_identity(const char *text, struct policy_problems *problems)
+/* `text` NULL: what stands in the file. */
+static struct policy *load_identity(const char *identity_text, const char *text, struct policy_problems *problems)
 {
     struct identity identity;
     *problems = (struct policy_problems){0};
-    if (!identity_read(&identity, text)) {
+    if (!identity_read(&identity, identity_text)) {
         problem_error(problems, 0, "out of memory");
         return NULL;
     }
     /* By the very name, even if links or folders have changed since, by which another one would be found. */
-    const struct place place = {.path = identity.path, .known_as = identity.path};
+    const struct place place = {.path = identity.path, .known_as = identity.path, .text = text};
     struct policy *policy = build_policy(&place, (const char *const *)identity.patterns,
                                          (const char *const *)identity.options, problems);
     identity_free(&identity);
+    return policy;
+}
+
+struct policy *policy_load_identity(const char *identity, struct policy_problems *problems)
+{
+    return load_identity(identity, NULL, problems);
+}
+
+struct policy *policy_from_text(const char *identity, const char *text, uint64_t revision,
+                                struct policy_problems *problems)
+{
+    struct policy *policy = load_identity(identity, text, problems);
+    if (policy != NULL)
+        policy->revision = revision;
     return policy;
 }
 

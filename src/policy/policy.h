@@ -35,16 +35,16 @@ struct policy *policy_from_patterns(const char *const *patterns, const char *con
 struct policy *policy_load_with_patterns(const char *path, const char *const *patterns, const char *const *overrides,
                                          struct policy_problems *problems);
 /*
- * The policy whose file had that text (as the `text` of a policy has it) under this path, with the revision that it had
- * then: whatever became of the file since, which is not looked at. As policy_load_with_patterns otherwise.
- */
-struct policy *policy_from_text(const char *path, const char *text, uint64_t revision, const char *const *patterns,
-                                const char *const *overrides, struct policy_problems *problems);
-/*
  * The policy of an identity (identity.h) as it is now: its file, its patterns and its options. As policy_load
  * otherwise.
  */
 struct policy *policy_load_identity(const char *identity, struct policy_problems *problems);
+/*
+ * The same as it was when its file had that text (as the `text` of a policy has it), with the revision that it had then:
+ * whatever became of the file since, which is not looked at.
+ */
+struct policy *policy_from_text(const char *identity, const char *text, uint64_t revision,
+                                struct policy_problems *problems);
 /*
  * The identity of what policy_load_with_patterns would read of `path` (from policy_file_path; or NULL); the file is not
  * asked. To be freed. NULL: something is wrong with the options, it is too long, or there is no memory: `problems` has

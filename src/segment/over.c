@@ -18,6 +18,7 @@
 #include "policy/identity.h"
 #include "segment/clock.h"
 #include "segment/folder.h"
+#include "segment/peek.h"
 #include "segment/process.h"
 
 #define TEMPORARY_LIFE_NS (60 * NS_PER_S)
@@ -34,6 +35,21 @@ static const char *const over_marks[] = {"patterns-", "options-"};
 #define ASKED_MAX 64u
 
 /* --- one segment --- */
+
+/* NAME-HASH.options beside NAME-HASH.segment, and what else a build had there. */
+static void remove_notes(int folder, const char *name)
+{
+    static const char *const suffixes[] = {".options", ".policy"};
+    char note[NAME_MAX + 1];
+    size_t length = strlen(name) - strlen(SEGMENT_SUFFIX);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (length + strlen(suffixes[i]) >= sizeof note)
+            continue;
+        memcpy(note, name, length);
+        strcpy(note + length, suffixes[i]);
+        unlinkat(folder, note, 0);
+    }
+}
 
 static bool is_mapped_file(int folder, const char *name, const struct segment *segment)
 {
@@ -59,6 +75,7 @@ static enum removal remove_from(int folder, struct segment *segment, uint32_t mo
         segment_fail(error, segment->path, "the segment can't be removed", errno);
         return REMOVAL_FAILED;
     }
+    remove_notes(folder, name);
     return REMOVAL_DONE;
 }
 
@@ -77,6 +94,34 @@ enum removal segment_remove(struct segment *segment, struct segment_error *error
     }
     free(path);
     return removal;
+}
+
+bool segment_remove_file(const char *path, uint64_t device, uint64_t inode, struct segment_error *error)
+{
+    const char *name = strrchr(path, '/') + 1;
+    const struct segment file = {.path = path, .device = device, .inode = inode};
+    struct peek *peek = calloc(1, sizeof *peek);
+    char *parent = strndup(path, name - path > 1 ? (size_t)(name - path - 1) : 1);
+    int folder = peek && parent ? folder_openat(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0) : -1;
+    int fd = folder >= 0 && folder_lock(folder, true) ? folder_openat(folder, name, O_RDONLY, 0) : -1;
+    bool done = false;
+    if (fd < 0)
+        segment_fail(error, path, "the segment can't be opened", errno);
+    else if (!segment_peek(fd, peek) || !is_mapped_file(folder, name, &file))
+        segment_fail(error, path, "it was replaced meanwhile", 0);
+    else if (peek->is_locked)
+        segment_fail(error, path, "some program uses it", 0);
+    else
+        done = unlinkat(folder, name, 0) == 0 || segment_fail(error, path, "the segment can't be removed", errno);
+    if (done)
+        remove_notes(folder, name);
+    if (fd >= 0)
+        bare_close(fd);
+    if (folder >= 0)
+        bare_close(folder);
+    free(parent);
+    free(peek);
+    return done;
 }
 
 /* --- all of a folder --- */
@@ -156,6 +201,19 @@ static bool is_of_a_run(const char *identity)
     return identity_has_patterns(identity) || identity_has_options(identity);
 }
 
+static void remove_unless_locked(int folder, const char *name)
+{
+    struct peek *peek = calloc(1, sizeof *peek);
+    int fd = folder_openat(folder, name, O_RDONLY, 0);
+    if (fd < 0 || (peek && segment_peek(fd, peek) && !peek->is_locked)) {
+        unlinkat(folder, name, 0);
+        remove_notes(folder, name);
+    }
+    if (fd >= 0)
+        bare_close(fd);
+    free(peek);
+}
+
 /* Looks into a file that may be over; `is_old`: for a day. */
 static void look_into(int fd, const char *folder, const char *name, bool is_old)
 {
@@ -174,8 +232,8 @@ static void look_into(int fd, const char *folder, const char *name, bool is_old)
                 utimensat(fd, name, NULL, AT_SYMLINK_NOFOLLOW);
             segment_detach(segment);
         } else if (is_old) {
-            /* Of another version or boot, or damaged: nobody can use it. */
-            unlinkat(fd, name, 0);
+            /* Of another boot, or damaged; or of another build, whose processes touch it each hour. */
+            remove_unless_locked(fd, name);
         }
     }
     free(path);

@@ -25,6 +25,12 @@ enum removal { REMOVAL_DONE, REMOVAL_IN_USE, REMOVAL_FAILED };
 enum removal segment_remove(struct segment *segment, struct segment_error *error);
 
 /*
+ * Removes a file that is no segment of this build, and what lies beside it by its name, if that file still stands there
+ * and nobody proves by a lock that it is used: the caller has found out what else there is to know. False: `error`.
+ */
+bool segment_remove_file(const char *path, uint64_t device, uint64_t inode, struct segment_error *error);
+
+/*
  * Removes from the folder (open as `fd`) the temporary files of killed starters (older than a minute), and segments of
  * runs of `-t` and `-o` as above. Looks into two of them at most.
  */

@@ -85,6 +85,9 @@ bool segment_attach(struct segment *segment, const char *folder, const char *ide
  */
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error);
 
+/* Opens a file of a folder; `strictly`: as one that somebody hostile may have put there. -1: errno. */
+int segment_openat(int folder, const char *name, int flags, bool strictly);
+
 #define SEGMENT_OF_ANYBODY UINT32_MAX
 /*
  * The same in a folder that is open, by the last part of `path`, of a file that somebody hostile may have put there: it

@@ -83,6 +83,11 @@ static int open_strictly(int folder, const char *name, int flags)
     return fd < 0 && (errno == ENOSYS || errno == EPERM) ? folder_openat(folder, name, flags, 0) : fd;
 }
 
+int segment_openat(int folder, const char *name, int flags, bool strictly)
+{
+    return strictly ? open_strictly(folder, name, flags) : folder_openat(folder, name, flags, 0);
+}
+
 /* In 32 bit an atomic load of 64 may be a compare-and-exchange, which needs a page that can be written. */
 static bool needs_writable(bool writable)
 {
@@ -114,7 +119,7 @@ bool segment_open_at(struct segment *segment, int folder, const char *path, uint
         return false;
     const char *name = strrchr(path, '/') + 1;
     const int flags = writable ? O_RDWR : O_RDONLY;
-    int fd = *owner == geteuid() ? folder_openat(folder, name, flags, 0) : open_strictly(folder, name, flags);
+    int fd = segment_openat(folder, name, flags, *owner != geteuid());
     bool opened = fd >= 0 && fstat(fd, &status) == 0;
     if (!opened)
         segment_fail(error, path, "the segment can't be opened", errno);

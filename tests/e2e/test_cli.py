@@ -110,7 +110,9 @@ class Words(CommandLine):
         server = self.closed_port()
         self.sandbox.guard(server)
         self.sandbox.run(["true"])
-        self.assertEqual(self.sockfuse().output, self.sockfuse("status").output)
+        bare, named = (re.sub(r"seen \S+ ago", "", self.sockfuse(*words).stdout) for words in ((), ("status",)))
+        self.assertIn("No process is attached", bare)
+        self.assertEqual(bare, named)
         self.assertIn(server.destination, self.sockfuse().stdout)
 
     def test_messages_bear_one_name_however_it_was_called(self):
@@ -610,7 +612,7 @@ circuit = address
         self.assertEqual(cells[1], "kept by each process")
         self.assertNotIn("Not in use", text)
 
-    def test_a_policy_file_that_is_gone_or_broken_leaves_the_limits_unknown(self):
+    def test_a_policy_file_that_is_gone_or_broken_leaves_the_limits_that_were_in_force(self):
         server = self.closed_port()
         self.sandbox.guard(server, failure_threshold=3)
         self.calls(server)
@@ -621,18 +623,19 @@ circuit = address
                 os.unlink(self.sandbox.policy_path)
             circuit = self.sandbox.circuit(server)
             self.assertEqual((circuit["failure_threshold"], circuit["mode"], circuit["consecutive_failures"]),
-                             (None, None, 1))
+                             (3, "enforce", 1))
             _, ((cells, _),), text = self.rows("-p", self.sandbox.policy_path)
-            self.assertEqual(cells[2], "1/?")
+            self.assertEqual(cells[2], "1/3")
             self.assertIn("can't be read now", text)
 
     def test_circuits_that_the_policy_names_no_more_come_last(self):
         first, second = self.closed_port(), self.closed_port()
-        self.sandbox.guard(first)
+        self.sandbox.guard(first, failure_threshold=3)
         self.calls(first)
         self.sandbox.guard(second)
-        shown = [(circuit["destination"], circuit["failure_threshold"]) for circuit in self.sandbox.circuits()]
-        self.assertEqual(shown, [(second.destination, 5), (first.destination, None)])
+        shown = [(circuit["destination"], circuit["failure_threshold"], circuit["ended"])
+                 for circuit in self.sandbox.circuits()]
+        self.assertEqual(shown, [(second.destination, 5, None), (first.destination, 3, "programs")])
 
     def test_the_processes_that_are_attached_are_listed(self):
         waiting = self.serve(stay_silent)
@@ -684,14 +687,14 @@ circuit = address
             self.assertEqual("\x1b[" in shown, coloured, env)
         self.assertNotIn("\x1b", self.sockfuse("status", env={"TERM": "xterm"}).stdout)
 
-    def test_a_segment_that_can_not_be_used_is_told_and_passed_over(self):
+    def test_a_segment_that_can_not_be_used_is_told_and_the_others_are_shown(self):
         server = self.closed_port()
         self.sandbox.guard(server)
         self.calls(server)
         with open(os.path.join(self.sandbox.state, "a-bad-0123456789abcdef.segment"), "wb") as file:
             file.write(b"nonsense")
         result = self.sockfuse("status")
-        self.assertEqual(result.status, 0)
+        self.assertEqual(result.status, 1)
         self.assertIn(server.destination, result.stdout)
         self.assertRegex(result.stderr, r"\Asockfuse: .*a-bad-0123456789abcdef\.segment")
         self.assertEqual(len(json.loads(self.sockfuse("status", "--json").stdout)), 1)

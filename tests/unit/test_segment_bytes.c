@@ -53,8 +53,8 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
     snprintf(
         command, sizeof command,
         "cd src/segment && gcc -m32 -std=gnu11 -Wno-psabi -I.. ../../tests/unit/other_word_size.c segment.c visit.c "
-        "layout.c file.c folder.c places.c over.c process.c process_life.c proof.c undisturbed.c journal.c clock.c text.c "
-        "../policy/bare.c ../policy/capacity.c ../policy/distance.c ../policy/identity.c -o %s",
+        "layout.c file.c folder.c places.c over.c peek.c process.c process_life.c proof.c undisturbed.c journal.c clock.c "
+        "text.c ../policy/bare.c ../policy/capacity.c ../policy/distance.c ../policy/identity.c -o %s",
         program);
     assert_int_equal(system(command), 0);
     assert_the_other_measures_the_same(program);

@@ -1,0 +1,227 @@
+/*
+ * circuits_text.c - the circuits of one policy as a table. See circuits_text.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/circuits_text.h"
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/table.h"
+#include "segment/clock.h"
+
+static const struct column circuit_columns[] = {
+    {"TARGET", false},  {"DESTINATION", false}, {"STATE", false},      {"FAILURES", true},      {"RATE", true},
+    {"RETRY IN", true}, {"IN FLIGHT", true},    {"CONNECTIONS", true}, {"CALLS", true},         {"FAILED", true},
+    {"NEUTRAL", true},  {"LATE", true},         {"REFUSED", true},     {"LAST FAILURE", false},
+};
+#define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
+
+/* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
+static bool is_hidden(const struct row *row)
+{
+    return !row->called && row->target != NULL && row->target->scope == SCOPE_PROCESS;
+}
+
+#define TIME_LEFT_MAX (SPAN_TEXT_MAX + 16)
+
+/* ", 9m12s left" of an operator's word, or nothing. */
+static const char *time_left(const struct row *row, char text[TIME_LEFT_MAX])
+{
+    char span[SPAN_TEXT_MAX];
+    text[0] = '\0';
+    if (row->forced_left_ns > 0)
+        snprintf(text, TIME_LEFT_MAX, ", %s left", span_format(row->forced_left_ns, span));
+    return text;
+}
+
+static void add_state(struct table *table, const struct row *row)
+{
+    char left[TIME_LEFT_MAX];
+    static const enum colour living[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
+    static const enum colour over[] = {[CIRCUIT_CLOSED] = DIM, [CIRCUIT_OPEN] = DIM, [CIRCUIT_HALF_OPEN] = DIM};
+    const enum colour *colours = row->ended != ENDED_NOT ? over : living;
+    enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
+    enum circuit_state state = row_state(row);
+    const char *name = circuit_state_name(state), *observed = mode == MODE_OBSERVE ? ", observed" : "";
+    const char *rehearsal = row_rehearses(row) ? ", rehearsal" : "";
+    if (row->ended == ENDED_TARGET)
+        table_addf(table, DIM, "%s (ended)", circuit_state_name(row->view.state));
+    else if (mode == MODE_OFF)
+        table_add(table, DIM, "off");
+    else if (row->forced != FORCED_NONE)
+        table_addf(table, colours[state], "%s (forced%s)%s", name, time_left(row, left), rehearsal);
+    else if (is_hidden(row))
+        table_addf(table, DIM, "kept by each process%s", rehearsal);
+    else if (row->destination[0] == '\0')
+        table_addf(table, DIM, "no calls yet%s", rehearsal);
+    else if (mode == MODE_OPEN || mode == MODE_CLOSED)
+        table_addf(table, colours[state], "%s, by mode%s", name, rehearsal);
+    else if (row_probe_due(row))
+        table_addf(table, row->ended != ENDED_NOT ? DIM : YELLOW, "%s, probe due%s%s", name, observed, rehearsal);
+    else
+        table_addf(table, colours[state], "%s%s%s", name, observed, rehearsal);
+}
+
+static bool opened_by_rate(const struct row *row)
+{
+    const struct event *opening = &row->last_transition;
+    return row->view.state != CIRCUIT_CLOSED && row->has_transition && opening->to == CIRCUIT_OPEN &&
+           (opening->reason == REASON_FAILURE_RATE || opening->reason == REASON_SLOW_CALL_RATE);
+}
+
+#define THRESHOLDS_MAX 64
+#define EDITIONS_SHOWN 4u
+
+/* "5", or "5 or 2" where running programs differ. */
+static const char *thresholds(const struct row *row, const struct running *running, char text[THRESHOLDS_MAX])
+{
+    uint32_t listed[EDITIONS_SHOWN] = {row->target->breaker.failure_threshold}, count = 1;
+    size_t length = (size_t)snprintf(text, THRESHOLDS_MAX, "%" PRIu32, listed[0]);
+    for (size_t i = 0; i < running->edition_count && count < EDITIONS_SHOWN; i++) {
+        const struct policy *policy = running->editions[i].policy;
+        const struct target *target = policy != NULL ? policy_target_named(policy, row->target_name) : NULL;
+        bool known = target == NULL;
+        for (uint32_t j = 0; j < count && !known; j++)
+            known = target->breaker.failure_threshold == listed[j];
+        if (known)
+            continue;
+        listed[count++] = target->breaker.failure_threshold;
+        length += (size_t)snprintf(text + length, THRESHOLDS_MAX - length, " or %" PRIu32, listed[count - 1]);
+    }
+    return text;
+}
+
+static void add_failures(struct table *table, const struct row *row, const struct running *running)
+{
+    char text[THRESHOLDS_MAX];
+    uint32_t failures = row->view.failures;
+    if (row->view.state != CIRCUIT_CLOSED) {
+        /* An open circuit counts no failures; those that opened it are in the transition's record. */
+        if (!row->has_transition || row->last_transition.failures == 0 || opened_by_rate(row)) {
+            table_add(table, PLAIN, "");
+            return;
+        }
+        failures = row->last_transition.failures;
+    }
+    if (row->target == NULL)
+        table_addf(table, PLAIN, "%" PRIu32 "/?", failures);
+    else if (row->target->breaker.failure_threshold == 0 || row_mode(row) == MODE_CLOSED)
+        table_addf(table, PLAIN, "%" PRIu32, failures);
+    else
+        table_addf(table, PLAIN, "%" PRIu32 "/%s", failures, thresholds(row, running, text));
+}
+
+/* Of the window now, or of the one that opened the circuit. */
+static void add_rate(struct table *table, const struct row *row)
+{
+    const struct event *opening = &row->last_transition;
+    struct window_counts window = row->view.window;
+    if (opened_by_rate(row))
+        window = (struct window_counts){opening->window_calls, opening->window_failed, opening->window_slow};
+    else if (!row_has_rates(row) || window.calls < row->target->breaker.minimum_calls) /* not judged */
+        window = (struct window_counts){0};
+    const uint64_t failed = rate_permille(window.failed, window.calls) / 10;
+    const uint64_t slow = rate_permille(window.slow, window.calls) / 10;
+    if (window.failed + window.slow == 0)
+        table_add(table, PLAIN, "");
+    else if (window.slow == 0)
+        table_addf(table, PLAIN, "%" PRIu64 "%% of %" PRIu64, failed, window.calls);
+    else
+        table_addf(table, PLAIN, "%" PRIu64 "%%, slow %" PRIu64 "%% of %" PRIu64, failed, slow, window.calls);
+}
+
+static void add_count(struct table *table, uint64_t count)
+{
+    if (count == 0)
+        table_add(table, PLAIN, "");
+    else
+        table_addf(table, PLAIN, "%" PRIu64, count);
+}
+
+static void add_circuit(struct table *table, const struct row *row, const struct running *running, bool name_targets,
+                        uint64_t now_ns)
+{
+    char span[SPAN_TEXT_MAX], label[FAILURE_LABEL_MAX];
+    uint64_t retry_ms;
+    table_add(table, PLAIN, name_targets || row->destination[0] == '\0' ? row->target_name : "");
+    table_add(table, PLAIN, row->destination);
+    add_state(table, row);
+    bool off = row->target != NULL && row->target->mode == MODE_OFF;
+    if (row->destination[0] == '\0' || off || is_hidden(row)) {
+        for (size_t i = 3; i < CIRCUIT_COLUMNS; i++)
+            table_add(table, PLAIN, "");
+        return;
+    }
+    add_failures(table, row, running);
+    add_rate(table, row);
+    bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
+    table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
+    table_addf(table, PLAIN, "%" PRIu32, row->in_flight);
+    if (row->target != NULL && row->target->max_connections != 0)
+        table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, row->connections, row->target->max_connections);
+    else
+        table_add(table, PLAIN, "");
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_ADMITTED]);
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_FAILED]);
+    add_count(table, row->counts[COUNT_NEUTRAL]);
+    add_count(table, row->counts[COUNT_LATE]);
+    table_addf(table, PLAIN, "%" PRIu64, row->counts[COUNT_REFUSED]);
+    if (row->has_failure)
+        table_addf(table, PLAIN, "%s, %s ago",
+                   failure_label(row->last_failure.kind, row->last_failure.http_status, label),
+                   span_format(span_since(row->last_failure.mono_ns, now_ns), span));
+    else
+        table_add(table, PLAIN, "");
+}
+
+/* What a count that is not in the table means, if there is any. */
+static void print_note(const struct row *row, unsigned int counter, const char *what)
+{
+    if (row->counts[counter] == 0)
+        return;
+    fputs("  note: ", stdout);
+    print_safely(row->destination, stdout);
+    printf(": %" PRIu64 " %s\n", row->counts[counter], what);
+}
+
+/* What running programs do not agree upon, once for each target. */
+static void print_differences(const struct rows *rows, const struct running *running)
+{
+    for (size_t i = 0; running_differ(running) && i < rows->count; i++) {
+        const struct row *row = &rows->at[i];
+        if (row->target == NULL || (i > 0 && row->target == rows->at[i - 1].target))
+            continue;
+        char *keys = differing_keys(running, row->target_name);
+        if (keys != NULL) {
+            fputs("  note: ", stdout);
+            print_safely(row->target_name, stdout);
+            fputs(": running programs differ: ", stdout);
+            print_safely(keys, stdout);
+            fputc('\n', stdout);
+        }
+        free(keys);
+    }
+}
+
+void circuits_print(const struct rows *rows, const struct running *running, uint64_t now_ns)
+{
+    /* A section that is named after its one destination need not be named twice. */
+    bool name_targets = false;
+    for (size_t i = 0; i < rows->count; i++)
+        name_targets = name_targets || strcmp(rows->at[i].target_name, rows->at[i].destination) != 0;
+    struct table table;
+    table_start(&table, circuit_columns, CIRCUIT_COLUMNS);
+    for (size_t i = 0; i < rows->count; i++)
+        add_circuit(&table, &rows->at[i], running, name_targets, now_ns);
+    table_print(&table, stdout, 2);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->at[i];
+        print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,
+                   "of the neutral calls failed on this side (no route, no port, no permission)");
+        print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
+        print_note(row, COUNT_INJECTED, "of the calls were given a fault in a rehearsal");
+    }
+    print_differences(rows, running);
+}
