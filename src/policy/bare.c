@@ -17,6 +17,16 @@ UNLESS_DEFINED int bare_close(int fd)
     return close(fd);
 }
 
+UNLESS_DEFINED FILE *bare_fmemopen(void *bytes, size_t size, const char *mode)
+{
+    return fmemopen(bytes, size, mode);
+}
+
+UNLESS_DEFINED FILE *bare_open_memstream(char **text, size_t *size)
+{
+    return open_memstream(text, size);
+}
+
 UNLESS_DEFINED int bare_fclose(FILE *stream)
 {
     return fclose(stream);

@@ -4,7 +4,7 @@
  * In libsockfuse.so the plain name is a wrapper: a close in here would judge the number as if the program had closed
  * it, on top of what its own call has taken of the stack. So the core says bare_close, and the library leads that to the
  * function behind its wrapper (preload/real.c); everywhere else it is libc's. preload/test_export.c finds a name that
- * was forgotten. Async-signal-safe like the functions, but for bare_fclose.
+ * was forgotten. Async-signal-safe like the functions, but for those of streams.
  */
 #ifndef SOCKFUSE_POLICY_BARE_H
 #define SOCKFUSE_POLICY_BARE_H
@@ -18,6 +18,9 @@
 #include <time.h>
 
 int bare_close(int fd);
+/* A stream is opened and closed by one library: a sanitizer in the program keeps account of those that it saw opened. */
+FILE *bare_fmemopen(void *bytes, size_t size, const char *mode);
+FILE *bare_open_memstream(char **text, size_t *size);
 int bare_fclose(FILE *stream);
 ssize_t bare_read(int fd, void *buffer, size_t count);
 ssize_t bare_write(int fd, const void *buffer, size_t count);

@@ -58,7 +58,7 @@ static char *patterns_text(const struct target *target)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
+    FILE *stream = bare_open_memstream(&text, &size);
     if (stream == NULL)
         return NULL;
     for (size_t i = 0; i < target->pattern_count; i++) {

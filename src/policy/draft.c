@@ -324,7 +324,7 @@ void draft_read(struct draft *draft, const struct source *source, struct policy_
     *draft = (struct draft){0};
     if (source->length == 0)
         return;
-    FILE *stream = fmemopen(source->text, source->length, "r");
+    FILE *stream = bare_fmemopen(source->text, source->length, "r");
     if (stream == NULL) {
         out_of_memory(&reader);
         return;

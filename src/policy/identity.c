@@ -91,7 +91,7 @@ char *identity_write(const char *path, const char *const *patterns, const char *
     char *text = NULL;
     size_t size;
     bool good = true;
-    FILE *stream = open_memstream(&text, &size);
+    FILE *stream = bare_open_memstream(&text, &size);
     if (stream == NULL)
         return NULL;
     if (path != NULL)

@@ -90,6 +90,22 @@ int bare_close(int fd)
     return real.close(fd);
 }
 
+FILE *bare_fmemopen(void *bytes, size_t size, const char *mode)
+{
+    FILE *(*opens)(void *, size_t, const char *);
+    void *found = dlsym(RTLD_NEXT, "fmemopen");
+    memcpy(&opens, &found, sizeof opens);
+    return found ? opens(bytes, size, mode) : NULL;
+}
+
+FILE *bare_open_memstream(char **text, size_t *size)
+{
+    FILE *(*opens)(char **, size_t *);
+    void *found = dlsym(RTLD_NEXT, "open_memstream");
+    memcpy(&opens, &found, sizeof opens);
+    return found ? opens(text, size) : NULL;
+}
+
 int bare_fclose(FILE *stream)
 {
     return real.fclose(stream);
