@@ -79,7 +79,8 @@ class Commands(unittest.TestCase):
             self.assertRegex(self.page, rf"(?m)^\.It {status}$")
 
     def test_every_column_of_the_status_is_explained(self):
-        columns = re.findall(r"_columns\[\] = \{(.*?)\};", read("src/cli/status.c"), re.S)
+        columns = re.findall(r"_columns\[\] = \{(.*?)\};", read("src/cli/status.c") + read("src/cli/circuits_text.c"),
+                             re.S)
         names = re.findall(r'"([A-Z ]+)"', "".join(columns))
         self.assertIn("REFUSED", names)
         written = set(re.findall(r"(?m)^\.It ([A-Z ]+)$", self.sections["status"]))
