@@ -211,10 +211,20 @@ static struct outcome request_abandoned(const struct observation *seen, const st
     return waited_long(seen, rules) ? failure(FAILURE_RESPONSE_TIMEOUT) : neutral(NEUTRAL_CANCELLED);
 }
 
+/*
+ * No better answer will be seen than that the peer has taken the connection: a probe that waits for one would keep the
+ * circuit from ever closing, where all who use it hand their connections on.
+ */
+static struct outcome handed(const struct observation *seen, const struct outcome_rules *rules)
+{
+    (void)rules;
+    return seen->is_probe ? success : undecided;
+}
+
 /* --- the table --- */
 
 #define PHASES (PHASE_ANSWERED + 1)
-#define SEEN_KINDS (SEEN_REFUSED + 1)
+#define SEEN_KINDS (SEEN_HANDED + 1)
 
 /* No rule: nothing is decided. Once the answer has come the call is over, and what follows says nothing about it. */
 static rule_fn *const table[PHASES][SEEN_KINDS] = {
@@ -238,6 +248,7 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
             [SEEN_WAIT_ENDED] = response_timeout,
             [SEEN_GAVE_UP] = greeting_abandoned,
             [SEEN_OVERDUE] = response_timeout,
+            [SEEN_HANDED] = handed,
         },
     [PHASE_REQUESTED] =
         {
@@ -248,6 +259,7 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
             [SEEN_WAIT_ENDED] = response_timeout,
             [SEEN_GAVE_UP] = request_abandoned,
             [SEEN_OVERDUE] = response_timeout,
+            [SEEN_HANDED] = handed,
         },
 };
 

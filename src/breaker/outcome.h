@@ -28,6 +28,7 @@ enum seen {
     SEEN_GAVE_UP,    /* the program closed, shut down or exited while it waited */
     SEEN_OVERDUE,    /* the call still hangs after connect_timeout or response_timeout */
     SEEN_REFUSED,    /* nobody takes the connection, whatever the errno: a listener's full queue, a self-connect */
+    SEEN_HANDED,     /* another program goes on with the connection, and what it sees of it is not known here */
 };
 
 /* Values are stored in shared memory: append only. */
@@ -78,6 +79,7 @@ struct observation {
     enum phase phase;
     enum seen seen;
     int error;              /* errno of SEEN_ERROR */
+    bool is_probe;          /* the call is a probe's */
     bool at_once;           /* SEEN_ERROR: connect itself returned it without having waited for the network */
     bool answered_before;   /* an earlier call on this connection got an answer to what it asked */
     bool end_answers;       /* what was asked has no other answer than the end of the stream */

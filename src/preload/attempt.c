@@ -117,7 +117,8 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
         connection_mark(connection, CONNECTION_MAY_LOOP);
     ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
-    bool entered = guard_name(&station->guard, call, number + 1) && descriptor_set(fd, ticket->entry, &former);
+    bool entered = guard_name(&station->guard, call, pool_name(ticket->entry)) &&
+                   descriptor_set(fd, ticket->entry, &former);
     if (entered && !lineage_is_borrowed()) {
         siblings_began(circuit, connection->address_key, ticket->entry);
         connection->cookie = socket_cookie(fd);

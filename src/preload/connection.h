@@ -121,6 +121,12 @@ void connection_error_read(descriptor entry, int fd, int pending);
 void connection_passed(const struct msghdr *message);
 /* The same of one descriptor that a child is to have. */
 void connection_handed(int fd);
+/*
+ * Before an exec, of this process or (`by_child`) of one that it is about to make: probes whose connections stay open
+ * are settled, for the program that has them then tells nothing. A walk over the known numbers; system calls for such
+ * probes alone.
+ */
+void connection_executing(bool by_child);
 
 /* Before the real shutdown. */
 void connection_shutting(int fd, int how);

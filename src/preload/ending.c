@@ -2,13 +2,16 @@
  * ending.c - the ends of a guarded connection: shutdown, close in all its forms, dup over it, exit.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "preload/held.h"
+#include "preload/inherited.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
+#include "preload/real.h"
 #include "preload/rehearsal.h"
 #include "preload/sharers.h"
 #include "preload/socket_state.h"
@@ -39,18 +42,70 @@ void connection_shutting(int fd, int how)
         connection_mark(connection, CONNECTION_SHUT_WRITE);
 }
 
-static void hand_over(descriptor entry)
+/* An attempt that is still pending is judged when the number is closed. */
+static void hand_on(struct connection *connection, int fd)
+{
+    enum phase phase = life_phase(connection);
+    if (phase == PHASE_ANSWERED || !life_is_same_socket(connection, fd) ||
+        socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage != SOCKET_CONNECTED)
+        return;
+    if (phase == PHASE_CONNECTING)
+        life_found_connected(connection);
+    life_handed(connection);
+}
+
+static void hand_over(descriptor entry, int fd)
 {
     struct connection *connection = life_of(entry);
-    if (!connection)
+    if (!connection) {
+        if ((connection = inherited_of(entry, fd)))
+            inherited_handed(connection, fd);
         return;
+    }
     connection_mark(connection, CONNECTION_PASSED);
     connection_mark(connection, CONNECTION_SHARED);
+    hand_on(connection, fd);
 }
 
 void connection_handed(int fd)
 {
-    hand_over(descriptor_get(fd));
+    hand_over(descriptor_get(fd), fd);
+}
+
+static bool stays_open(int fd)
+{
+    int flags = real.fcntl(fd, F_GETFD, 0);
+    return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
+/*
+ * Of this process's own connections only a probe is judged now: should the exec fail, nothing has changed for the
+ * others. A child's program may have got a number that it knows nothing of, so there it must be a connection on which
+ * nothing was asked.
+ */
+static bool goes_on(const struct connection *connection, bool is_childs)
+{
+    if (connection->epoch != lineage_epoch())
+        return inherited_goes_on(connection);
+    return guard_probes(&connection->station->guard, connection->place.call) &&
+           (!is_childs || life_phase(connection) != PHASE_REQUESTED);
+}
+
+void connection_executing(bool by_child)
+{
+    if (!guest_ready())
+        return;
+    bool is_childs = by_child || lineage_is_borrowed();
+    for (int fd = descriptor_next(0, INT_MAX); fd >= 0; fd = descriptor_next(fd + 1, INT_MAX)) {
+        descriptor entry = descriptor_get(fd);
+        struct connection *connection = life_of_anybody(entry);
+        if (!connection || !goes_on(connection, is_childs) || !stays_open(fd))
+            continue;
+        if (connection->epoch == lineage_epoch())
+            hand_on(connection, fd);
+        else
+            inherited_handed(connection, fd);
+    }
 }
 
 void connection_passed(const struct msghdr *message)
@@ -246,14 +301,16 @@ void connection_duplicated(int fd, int to)
     if ((!entry && !former) || swap_carries(former))
         return;
     if ((descriptor_connection(entry) || descriptor_connection(former)) && lineage_is_borrowed()) {
-        hand_over(entry); /* a vfork's child makes it its standard input, say, before its exec */
+        hand_over(entry, fd); /* a vfork's child makes it its standard input, say, before its exec */
         return;
     }
     if (descriptor_hint(entry) & DESCRIPTOR_STREAM)
         entry = share_hint(fd, entry, to);
     struct connection *connection = life_of_anybody(entry);
-    if (connection && connection->epoch != lineage_epoch())
+    if (connection && connection->epoch != lineage_epoch()) {
         lineage_take_over(entry);
+        connection_mark(connection, CONNECTION_PASSED); /* in this memory, for its exec */
+    }
     if (connection && pool_add_alias(connection))
         share_connection(connection, fd, to);
     else if (descriptor_connection(entry))

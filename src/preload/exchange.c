@@ -7,6 +7,7 @@
 
 #include "breaker/frame.h"
 #include "preload/aside.h"
+#include "preload/inherited.h"
 #include "preload/keeping.h"
 #include "preload/life.h"
 #include "preload/lineage.h"
@@ -28,8 +29,7 @@ static struct connection *still(descriptor entry, int fd)
     return is_ours ? connection : NULL;
 }
 
-/* Errors that come from the peer or the way to it; all others are the program's own affair, and the call goes on. */
-static bool is_from_peer(int error)
+bool life_is_from_peer(int error)
 {
     switch (error) {
     case ECONNRESET:
@@ -165,7 +165,7 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
         return admission;
     }
     descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
-    guard_name(&present->guard, call, descriptor_connection(entry));
+    guard_name(&present->guard, call, pool_name(entry));
     guard_connected(&present->guard, call, attempt->target, now_ns);
     guard_requested(&present->guard, call, attempt->target, now_ns);
     connection->place.call = CALL_NONE;
@@ -203,6 +203,9 @@ OWN_FRAME static int begin_call(struct connection *connection, int fd)
         return 0;
     if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
         return 0;
+    /* It is over, and not by this process: a child has read the answer. Or a thread is just about to say so. */
+    if (connection_end(connection) == END_OPEN && connection->forks != lineage_forks())
+        connection_leave_to_child(connection);
     uint64_t real_ns = clock_real_ns();
     guest_look(real_ns);
     exchange_follow_policy(connection);
@@ -216,8 +219,7 @@ OWN_FRAME static int begin_call(struct connection *connection, int fd)
         connection_set_end(connection, end);
         return exchange_refuse(connection, fd);
     }
-    if (connection_has(connection, CONNECTION_PASSED))
-        connection_unmark(connection, CONNECTION_PASSED); /* as in life_requested */
+    connection_keep(connection, false);
     if (connection_has(connection, CONNECTION_GAVE_UP))
         connection_unmark(connection, CONNECTION_GAVE_UP);
     upload_begin(connection);
@@ -316,8 +318,11 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
-    if (!connection)
+    if (!connection) {
+        if (result > 0 && (connection = inherited_of(entry, fd)))
+            inherited_sent(connection);
         return;
+    }
     if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
         if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
@@ -332,7 +337,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         bool own = error == EPIPE && connection_has(connection, CONNECTION_SHUT_WRITE);
         if (error == EAGAIN || error == EWOULDBLOCK)
             upload_stalled(connection);
-        if (is_from_peer(error) && !own)
+        if (life_is_from_peer(error) && !own)
             life_ended(connection, fd, SEEN_ERROR, error);
         return;
     }
@@ -361,7 +366,7 @@ void connection_begun(descriptor entry, int fd, ssize_t result, int error, const
         return;
     if (result > 0)
         life_request_sent(connection);
-    else if (is_from_peer(error))
+    else if (life_is_from_peer(error))
         connection_sent(entry, fd, result, error, NULL, 0);
     else if (error == EINTR || (error == EAGAIN && socket_has_unsent(fd)))
         return; /* it waits for the peer, and comes again */
@@ -391,15 +396,22 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
     struct connection *connection = still(entry, fd);
     if (result < 0 && error == EINTR)
         stopping_note_interrupted();
-    if (!connection || (received->flags & MSG_ERRQUEUE))
+    if (received->flags & MSG_ERRQUEUE)
         return;
+    if (!connection) {
+        if ((connection = inherited_of(entry, fd)))
+            inherited_received(connection, fd, result, error, received, doing);
+        return;
+    }
     if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed)) {
         aside_received(connection, result, received, doing);
         return;
     }
+    if (result > 0)
+        connection_keep(connection, true);
     enum phase phase = life_phase(connection);
     if (phase == PHASE_ANSWERED) {
-        if (result >= 0 || is_from_peer(error))
+        if (result >= 0 || life_is_from_peer(error))
             life_came_late(connection, result > 0 ? SEEN_BYTES : SEEN_END, 0);
         return;
     }
@@ -415,7 +427,7 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
             clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns)
             life_ended(connection, fd, SEEN_WAIT_ENDED, 0);
-    } else if (is_from_peer(error)) {
+    } else if (life_is_from_peer(error)) {
         life_ended(connection, fd, SEEN_ERROR, error);
     }
 }
@@ -442,8 +454,11 @@ void connection_answered(descriptor entry, int fd, const void *bytes, size_t cou
 {
     struct connection *connection = still(entry, fd);
     struct iovec vector = {(void *)(uintptr_t)bytes, count};
-    if (!connection)
+    if (!connection) {
+        if ((connection = inherited_of(entry, fd)))
+            inherited_answered(connection, fd, &vector);
         return;
+    }
     if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
         aside_answered(connection, &vector, 1, count);
     else if (life_phase(connection) == PHASE_ANSWERED)

@@ -26,6 +26,8 @@
 
 /* What has come later than this after a request is no TLS session ticket. */
 #define TICKETS_NS (50 * NS_PER_MS)
+/* The kernel's clock for when data came goes in steps of a tick. */
+#define DATA_STEP_NS (20 * NS_PER_MS)
 /* Pending attempts that the kernel is asked about when one of their siblings is given up. */
 #define LOOKS 8u
 
@@ -193,8 +195,11 @@ bool life_may_be_anothers(const struct connection *connection)
     if (phase == PHASE_CONNECTED)
         return connection->forks != lineage_forks();
     uint64_t now_ns = clock_real_ns();
-    return phase == PHASE_REQUESTED && now_ns - since_ns >= connection_target(connection)->rules.abandon_after_ns &&
-           lineage_has_just_made_child(since_ns, now_ns); /* sooner it is a cancellation anyway */
+    if (phase != PHASE_REQUESTED || !lineage_has_just_made_child(since_ns, now_ns))
+        return false;
+    /* Sooner it is a cancellation anyway, which only a probe is worse off by. */
+    return now_ns - since_ns >= connection_target(connection)->rules.abandon_after_ns ||
+           guard_probes(&connection->station->guard, connection->place.call);
 }
 
 void life_requested(struct connection *connection)
@@ -204,8 +209,7 @@ void life_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
     connection_mark(connection, CONNECTION_SENT);
-    if (connection_has(connection, CONNECTION_PASSED))
-        connection_unmark(connection, CONNECTION_PASSED); /* it is this process's after all */
+    connection_keep(connection, false);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     upload_wait(connection, clock_circuit_at(now_ns));
 }
@@ -260,7 +264,7 @@ void life_ending_own_side(struct connection *connection)
 }
 
 /* Seconds from now, as the answer says; a date that is past, or absurd, says nothing. */
-static uint64_t retry_after_ns(const struct http_head *head)
+uint64_t life_retry_after_ns(const struct http_head *head)
 {
     uint64_t seconds = http_retry_after_s(head, clock_wall_ns() / NS_PER_S);
     return seconds < UINT32_MAX ? seconds * NS_PER_S : UINT32_MAX * NS_PER_S;
@@ -294,7 +298,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
         .error = seen == SEEN_ERROR || seen == SEEN_REFUSED ? error : 0,
         .at_once = at_once,
         .http_status = head ? head->status : 0,
-        .retry_after_ns = head && connection_target(connection)->retry_after ? retry_after_ns(head) : 0,
+        .retry_after_ns = head && connection_target(connection)->retry_after ? life_retry_after_ns(head) : 0,
         .answered_before =
             connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_GREETED),
         .end_answers = connection_has(connection, CONNECTION_CLOSES),
@@ -330,18 +334,25 @@ void life_settle(struct connection *connection, enum seen seen, int error, bool 
     settle(connection, seen, error, at_once, NULL);
 }
 
-void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)
+enum http_progress life_read_head(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes,
+                                  bool peeked, struct http_head *head)
 {
     struct http_reader reader = connection_http(connection);
-    struct http_head head;
     enum http_progress progress = connection_target(connection)->http_read && vector ? HTTP_MORE : HTTP_NONE;
     for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
         size_t part = vector[i].iov_len < bytes ? vector[i].iov_len : bytes;
-        progress = http_read(&reader, vector[i].iov_base, part, &head);
+        progress = http_read(&reader, vector[i].iov_base, part, head);
         bytes -= part;
     }
     if (!peeked)
         connection_set_http(connection, &reader);
+    return progress;
+}
+
+void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked)
+{
+    struct http_head head;
+    enum http_progress progress = life_read_head(connection, vector, count, bytes, peeked, &head);
     if (progress == HTTP_MORE) {
         connection_mark(connection, CONNECTION_ANSWERING);
         return;
@@ -364,13 +375,24 @@ static bool settle_broken_answer(struct connection *connection)
 }
 
 /*
- * Whether data that the kernel has counted is this call's answer: not on a connection that is used again, nor in TLS,
- * nor behind a proxy with which another preload has talked.
+ * Whether data that the kernel has counted is this call's answer, whoever has read it: not in TLS, and on a connection
+ * that is used again, or on which another preload has talked with a proxy, only if it came after the request, as far as
+ * the kernel's steps tell.
  */
-static bool data_is_answer(const struct connection *connection)
+static bool data_is_answer(const struct connection *connection, const struct socket_state *state)
 {
-    return !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SWAPPED) &&
-           !connection_has(connection, CONNECTION_TLS_SEEN) && !connection_has(connection, CONNECTION_ANSWERING);
+    if (!state->data_in || connection_has(connection, CONNECTION_TLS_SEEN) ||
+        connection_has(connection, CONNECTION_ANSWERING))
+        return false;
+    uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    bool is_first = !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SWAPPED);
+    return is_first || before(clock_real_ns(), state->data_ns) >= since_ns + DATA_STEP_NS;
+}
+
+bool life_was_answered(const struct connection *connection, int fd)
+{
+    struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
+    return data_is_answer(connection, &state);
 }
 
 bool life_has_unread(const struct connection *connection, int fd)
@@ -413,7 +435,7 @@ void life_ended(struct connection *connection, int fd, enum seen seen, int error
             connection_mark(connection, CONNECTION_SHUT_WRITE);
             return;
         }
-        if (state.data_in && data_is_answer(connection))
+        if (data_is_answer(connection, &state))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)
             life_connected(connection);
@@ -500,7 +522,7 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
     enum phase phase = life_phase(connection);
     bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
                   socket_has_unread(fd);
-    if (unread || (state.data_in && data_is_answer(connection))) {
+    if (unread || data_is_answer(connection, &state)) {
         seen = SEEN_BYTES;
     } else if (state.stage == SOCKET_DEAD) {
         /* The error is the program's, and another process's that has the socket too: it is taken only where nobody can
@@ -526,6 +548,8 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
             seen = SEEN_END;
     }
     if (seen == SEEN_GAVE_UP) {
+        if (life_may_be_anothers(connection) && state.stage == SOCKET_CONNECTED)
+            life_handed(connection);
         if (end == LIFE_EXITS || life_may_be_anothers(connection))
             return;
         if (state.stage == SOCKET_UNKNOWN && phase == PHASE_CONNECTING)
@@ -535,6 +559,13 @@ void life_judge_end(struct connection *connection, int fd, enum life_end end)
             look_for_winners(connection);
     }
     life_settle(connection, seen, error, false);
+}
+
+void life_handed(struct connection *connection)
+{
+    if (guard_hand_on(&connection->station->guard, connection->place.call, connection_target(connection),
+                      connection->place.call, clock_circuit_ns()))
+        connection_set_end(connection, END_ANSWERED);
 }
 
 void life_forget(struct connection *connection)

@@ -63,6 +63,17 @@ void life_request_sent(struct connection *connection);
 /* The send that began a call took no byte: the connection is as it was before. */
 void life_request_withdrawn(struct connection *connection);
 
+/* What asks to be left alone, as an answer says: from now on. */
+uint64_t life_retry_after_ns(const struct http_head *head);
+/* An error that comes from the peer or the way to it; all others are the program's own affair, and the call goes on. */
+bool life_is_from_peer(int error);
+
+/*
+ * Another program goes on with the connection, which is connected: that is the best answer that a probe will have, and
+ * any other call waits for nothing that could be seen here.
+ */
+void life_handed(struct connection *connection);
+
 /* The program is about to end its own side, by a half-close or a TLS goodbye: has it waited in vain? */
 void life_ending_own_side(struct connection *connection);
 
@@ -73,6 +84,9 @@ void exchange_follow_policy(struct connection *connection);
 /* The request may not go: the connection is broken off. Returns its errno, or 0 if the number means another socket. */
 int exchange_refuse(struct connection *connection, int fd);
 
+/* Reads on in the head of an answer of HTTP. HTTP_NONE: it is none, or nobody wants to know. */
+enum http_progress life_read_head(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes,
+                                  bool peeked, struct http_head *head);
 /* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
 void life_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes, bool peeked);
 
@@ -81,6 +95,8 @@ void life_answer(struct connection *connection, const struct iovec *vector, size
  * on a connection that has answered before is that too, for then it has gone stale.
  */
 bool life_has_unread(const struct connection *connection, int fd);
+/* Whether the kernel says that it came and was read, by whomever (stdio, another process). One system call. */
+bool life_was_answered(const struct connection *connection, int fd);
 
 /*
  * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "preload/guest.h"
+#include "preload/pool.h"
 #include "segment/clock.h"
 
 /* Ordinary memory, which a child inherits, until we have started; and before Linux 4.14, which can't wipe. */
@@ -35,19 +37,24 @@ uint32_t lineage_new_epoch(void)
                                                  memory_order_acquire))
         return none;
     atomic_store_explicit(&last_epoch, epoch, memory_order_relaxed);
+    /* A child that waits for what an ancestor's connection says is to be seen waiting. */
+    if (epoch > 1 && pool_high() > 0)
+        atomic_store_explicit(&guest.tends_waits, true, memory_order_relaxed);
     return epoch;
 }
 
 /*
- * What children took over: real time in ms:32 | a part of the connection's entry:32, each at its place. Shared with all
- * descendants; NULL: there was no memory.
+ * What children do with connections: real time in ms:32 | a part of the connection's entry:31 | whether one waits on it
+ * at this moment:1, each at its place. Shared with all descendants; NULL: there was no memory. Of two connections that
+ * have the same place one is forgotten.
  */
+#define WAITS_NOW UINT64_C(1)
 static _Atomic uint64_t *taken_over;
 static size_t taken_over_places;
 
 static uint32_t part_of(uint64_t entry)
 {
-    return (uint32_t)(entry >> 8) ^ (uint32_t)(entry >> 40);
+    return ((uint32_t)(entry >> 8) ^ (uint32_t)(entry >> 40)) & (UINT32_MAX >> 1);
 }
 
 static _Atomic uint64_t *place_of(uint64_t entry)
@@ -55,19 +62,42 @@ static _Atomic uint64_t *place_of(uint64_t entry)
     return taken_over ? &taken_over[part_of(entry) % taken_over_places] : NULL;
 }
 
-void lineage_take_over(uint64_t entry)
+static void mark(uint64_t entry, uint64_t waits)
 {
     _Atomic uint64_t *place = place_of(entry);
+    uint64_t now_ms = clock_real_ns() / NS_PER_MS;
     if (place)
-        atomic_store_explicit(place, clock_real_ns() / NS_PER_MS << 32 | part_of(entry), memory_order_relaxed);
+        atomic_store_explicit(place, now_ms << 32 | (uint64_t)part_of(entry) << 1 | waits, memory_order_relaxed);
+}
+
+void lineage_take_over(uint64_t entry)
+{
+    mark(entry, 0);
+}
+
+void lineage_wait_on(uint64_t entry)
+{
+    mark(entry, WAITS_NOW);
+}
+
+/* The mark of that connection, or 0. */
+static uint64_t mark_of(uint64_t entry)
+{
+    _Atomic uint64_t *place = place_of(entry);
+    uint64_t found = place ? atomic_load_explicit(place, memory_order_relaxed) : 0;
+    return (uint32_t)found >> 1 == part_of(entry) ? found : 0;
 }
 
 bool lineage_is_taken_over(uint64_t entry, uint64_t since_ns)
 {
-    _Atomic uint64_t *place = place_of(entry);
-    uint64_t mark = place ? atomic_load_explicit(place, memory_order_relaxed) : 0;
-    return mark != 0 && (uint32_t)mark == part_of(entry) &&
-           (int32_t)((uint32_t)(mark >> 32) - (uint32_t)(since_ns / NS_PER_MS)) >= 0;
+    uint64_t found = mark_of(entry);
+    return found != 0 && ((found & WAITS_NOW) != 0 ||
+                          (int32_t)((uint32_t)(found >> 32) - (uint32_t)(since_ns / NS_PER_MS)) >= 0);
+}
+
+bool lineage_is_waited_on(uint64_t entry)
+{
+    return (mark_of(entry) & WAITS_NOW) != 0;
 }
 
 void lineage_note_child(void)

@@ -54,12 +54,18 @@ uint32_t lineage_forks(void);
 bool lineage_has_just_made_child(uint64_t since_ns, uint64_t now_ns);
 
 /*
- * In a fork's child: it has made another number for an ancestor's connection, as before the exec of a program whose
- * standard input it is to be. The ancestor learns it by a page that both have.
+ * In a fork's child: it goes on with an ancestor's connection (reads, writes, or makes another number for it, as before
+ * the exec of a program whose standard input it is to be); or it is just about to read from it, which may take a while.
+ * The ancestor learns it by a page that both have.
  */
 void lineage_take_over(uint64_t entry);
-/* Whether a child has done so since that time (real clock), for its ancestor. No system call. */
+void lineage_wait_on(uint64_t entry);
+/*
+ * For the ancestor: whether a child has done so since that time (real clock), or waits at this moment. One that is
+ * killed while it waits, waits for ever. No system call.
+ */
 bool lineage_is_taken_over(uint64_t entry, uint64_t since_ns);
+bool lineage_is_waited_on(uint64_t entry);
 
 /* The process's id as it was found at start or after the fork; no system call. */
 uint32_t lineage_pid(void);

@@ -68,6 +68,8 @@ uint32_t pool_take(void)
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->sharers, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->heard, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->is_childs, false, memory_order_relaxed);
     connection_reset_http(connection);
     connection_set_request(connection, (struct http_request){0});
     return number;

@@ -103,6 +103,8 @@ struct connection {
     _Atomic uint32_t follows;             /* its policy, as keeping.h has it */
     _Atomic uint32_t forks;               /* lineage_forks() when the socket was made */
     uint32_t raced_since;                 /* siblings_now() when the attempt began */
+    _Atomic uint32_t heard;               /* in a fork's child: which of the record's calls it last heard of */
+    _Atomic bool is_childs;               /* PASSED since a child got the last answer, until one comes here again */
     _Atomic uint32_t fault;               /* with CONNECTION_FAULTY: enum fault_kind:8, HTTP status or ms:23, FAULT_KEPT */
     _Atomic uint64_t cookie;              /* of its socket (SO_COOKIE) */
     size_t sibling_count;                 /* 0: it has no name */
@@ -140,6 +142,28 @@ static inline struct connection *pool_at(uint32_t number)
         return NULL;
     struct connection *chunk = pages_present(&pool_chunks[number / POOL_CHUNK]);
     return chunk ? &chunk[number % POOL_CHUNK] : NULL;
+}
+
+/*
+ * What a connection's record in the segment is known by (guard_name): the number + 1, and under it the low bits of the
+ * serial number, by which a child that has the memory of an older use tells it from this one. Below HELD_NUMBER.
+ */
+#define POOL_NAME_NUMBER_BITS 17
+#define POOL_NAME_BITS 30
+_Static_assert(POOL_MAX < 1u << POOL_NAME_NUMBER_BITS, "a number + 1 fits");
+static inline uint32_t pool_name(descriptor entry)
+{
+    uint32_t serial = descriptor_serial(entry) << POOL_NAME_NUMBER_BITS;
+    return (serial & ((1u << POOL_NAME_BITS) - 1)) | descriptor_connection(entry);
+}
+
+/* The connection of a name; NULL: there is none, or it has moved on. */
+static inline struct connection *pool_named(uint32_t name)
+{
+    uint32_t number = name & ((1u << POOL_NAME_NUMBER_BITS) - 1);
+    struct connection *connection = number ? pool_at(number - 1) : NULL;
+    return connection && pool_name(atomic_load_explicit(&connection->entry, memory_order_relaxed)) == name ? connection
+                                                                                                           : NULL;
 }
 
 /* No record at or above this number was ever taken. */
@@ -246,6 +270,24 @@ static inline void connection_unmark(struct connection *connection, enum connect
 static inline void connection_mark(struct connection *connection, enum connection_flag flag)
 {
     atomic_fetch_or_explicit(&connection->flags, (uint32_t)flag, memory_order_relaxed);
+}
+
+/* A child has read the last answer: whoever sends here is not the one who waits. */
+static inline void connection_leave_to_child(struct connection *connection)
+{
+    atomic_store_explicit(&connection->is_childs, true, memory_order_relaxed);
+    connection_mark(connection, CONNECTION_PASSED);
+}
+
+/* Something was sent, or (`has_come`) received here: the connection is this process's after all. */
+static inline void connection_keep(struct connection *connection, bool has_come)
+{
+    if (!connection_has(connection, CONNECTION_PASSED) ||
+        (!has_come && atomic_load_explicit(&connection->is_childs, memory_order_relaxed)))
+        return;
+    if (has_come && !atomic_exchange_explicit(&connection->is_childs, false, memory_order_relaxed))
+        return; /* what came here was not what the other process waits for */
+    connection_unmark(connection, CONNECTION_PASSED);
 }
 
 #endif

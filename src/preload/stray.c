@@ -84,7 +84,7 @@ void stray_look(uint64_t real_ns)
 /* The connection of a record's call, by the number that attempt.c gave it; NULL: it has none any more. */
 static struct connection *connection_of(uint32_t call, uint32_t number, const void *station)
 {
-    struct connection *connection = number ? pool_at(number - 1) : NULL;
+    struct connection *connection = pool_named(number);
     return connection && pool_is_live(connection) && connection->place.call == call &&
                    connection->station == station && connection->epoch == lineage_epoch()
                ? connection
@@ -115,8 +115,10 @@ static bool hangs(struct connection *connection, enum phase phase)
     if (!life_is_same_socket(connection, fd))
         return !life_may_be_anothers(connection);
     if (phase != PHASE_CONNECTING) {
-        if (!life_has_unread(connection, fd))
-            return !life_may_be_anothers(connection) && !is_taken(connection, fd);
+        descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
+        if (!life_has_unread(connection, fd) && !life_was_answered(connection, fd))
+            /* A child that reads would have settled it. */
+            return (!life_may_be_anothers(connection) || lineage_is_waited_on(entry)) && !is_taken(connection, fd);
         guard_excuse(&connection->station->guard, connection->place.call);
         return false;
     }

@@ -29,6 +29,13 @@ int told_duplicated(int fd, int to)
     return to;
 }
 
+COLD void told_executing(bool by_child)
+{
+    int error = errno;
+    connection_executing(by_child);
+    errno = error;
+}
+
 COLD void told_error_option(descriptor entry, int fd, const void *value, const socklen_t *length)
 {
     int error = errno, pending;

@@ -147,6 +147,8 @@ static inline bool fcntl_duplicates(int command)
 void told_overwriting(int fd, int to);
 /* After whatever duplicates, with its result, which is returned: `to` is another number for what `fd` is. */
 int told_duplicated(int fd, int to);
+/* Before an exec, see connection_executing. errno is kept. */
+void told_executing(bool by_child);
 /* After getsockopt(SO_ERROR) on a guarded connection. */
 void told_error_option(descriptor entry, int fd, const void *value, const socklen_t *length);
 

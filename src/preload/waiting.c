@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include "preload/inherited.h"
 #include "preload/life.h"
 #include "preload/limit.h"
 #include "preload/real.h"
@@ -31,8 +32,11 @@ static bool is_still_there(descriptor entry, int fd)
 bool connection_limits_wait(descriptor entry, int fd, int flags, struct limit *limit)
 {
     struct connection *connection = life_of(entry);
-    if (!connection)
+    if (!connection) {
+        if (!(flags & AT_ONCE_ALREADY) && (connection = inherited_of(entry, fd)))
+            inherited_receiving(connection);
         return false;
+    }
     if (connection_has(connection, CONNECTION_FAULTY))
         rehearsal_receiving(connection, fd, flags);
     const struct target *target = connection_target(connection);

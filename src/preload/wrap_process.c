@@ -1,9 +1,10 @@
 /*
  * wrap_process.c - the ways to make a process that pthread_atfork(3) does not tell of: vfork, clone, posix_spawn and
- * what libc builds on them (system, popen).
+ * what libc builds on them (system, popen); and to become another program.
  *
  * The child may have any connection that stands now, so it is counted (lineage.h) before the call; then the way ends in
- * a jump, for vfork returns twice on one stack. A descriptor that posix_spawn is told to hand over is marked.
+ * a jump, for vfork returns twice on one stack. A descriptor that posix_spawn is told to hand over is marked, and a
+ * probe whose connection another program is to have is settled.
  */
 #define _GNU_SOURCE
 #include "preload/lineage.h"
@@ -26,6 +27,7 @@ JUMPS int wrap_posix_spawn(pid_t *pid, const char *path, const void *actions, co
                            char *const *arguments, char *const *environment)
 {
     lineage_note_child();
+    told_executing(true);
     JUMP real.posix_spawn(pid, path, actions, attributes, arguments, environment);
 }
 
@@ -33,6 +35,7 @@ JUMPS int wrap_posix_spawnp(pid_t *pid, const char *file, const void *actions, c
                             char *const *arguments, char *const *environment)
 {
     lineage_note_child();
+    told_executing(true);
     JUMP real.posix_spawnp(pid, file, actions, attributes, arguments, environment);
 }
 
@@ -61,6 +64,7 @@ JUMPS int wrap_pidfd_spawn(int *fd, const char *path, const void *actions, const
                            char *const *arguments, char *const *environment)
 {
     lineage_note_child();
+    told_executing(true);
     JUMP real.pidfd_spawn(fd, path, actions, attributes, arguments, environment);
 }
 
@@ -68,6 +72,7 @@ JUMPS int wrap_pidfd_spawnp(int *fd, const char *file, const void *actions, cons
                             char *const *arguments, char *const *environment)
 {
     lineage_note_child();
+    told_executing(true);
     JUMP real.pidfd_spawnp(fd, file, actions, attributes, arguments, environment);
 }
 #endif
@@ -83,3 +88,61 @@ int wrap_posix_spawn_file_actions_adddup2(void *actions, int fd, int to)
     }
     return result;
 }
+
+/* --- becoming another program --- */
+
+JUMPS int wrap_execve(const char *path, char *const *arguments, char *const *environment)
+{
+    told_executing(false);
+    JUMP real.execve(path, arguments, environment);
+}
+
+JUMPS int wrap_execv(const char *path, char *const *arguments)
+{
+    told_executing(false);
+    JUMP real.execv(path, arguments);
+}
+
+JUMPS int wrap_execvp(const char *file, char *const *arguments)
+{
+    told_executing(false);
+    JUMP real.execvp(file, arguments);
+}
+
+JUMPS int wrap_execvpe(const char *file, char *const *arguments, char *const *environment)
+{
+    told_executing(false);
+    JUMP real.execvpe(file, arguments, environment);
+}
+
+JUMPS int wrap_fexecve(int fd, char *const *arguments, char *const *environment)
+{
+    told_executing(false);
+    JUMP real.fexecve(fd, arguments, environment);
+}
+
+JUMPS int wrap_execl(const char *path, long a, long b, long c, long d, long e)
+{
+    told_executing(false);
+    JUMP real.execl(path, a, b, c, d, e);
+}
+
+JUMPS int wrap_execlp(const char *file, long a, long b, long c, long d, long e)
+{
+    told_executing(false);
+    JUMP real.execlp(file, a, b, c, d, e);
+}
+
+JUMPS int wrap_execle(const char *path, long a, long b, long c, long d, long e)
+{
+    told_executing(false);
+    JUMP real.execle(path, a, b, c, d, e);
+}
+
+#if __GLIBC_PREREQ(2, 34)
+JUMPS int wrap_execveat(int folder, const char *path, char *const *arguments, char *const *environment, int flags)
+{
+    told_executing(false);
+    JUMP real.execveat(folder, path, arguments, environment, flags);
+}
+#endif

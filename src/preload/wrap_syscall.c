@@ -24,7 +24,8 @@ enum kind {
     KIND_OPTION,
     KIND_DUPLICATE,
     KIND_END,
-    KIND_CHILD
+    KIND_CHILD,
+    KIND_EXEC
 };
 
 struct call {
@@ -78,6 +79,9 @@ static inline enum kind kind_of(long number)
 #endif
     case SYS_clone:
         return KIND_CHILD;
+    case SYS_execve:
+    case SYS_execveat:
+        return KIND_EXEC;
     default:
         return KIND_OTHER;
     }
@@ -280,6 +284,7 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
         [KIND_OTHER] = make,          [KIND_ATTEMPT] = attempt, [KIND_SEND] = send_kind,
         [KIND_SPLICE] = splice_both,  [KIND_RECEIVE] = receive, [KIND_OPTION] = read_option,
         [KIND_DUPLICATE] = duplicate, [KIND_END] = end,      [KIND_CHILD] = make,
+        [KIND_EXEC] = make,
     };
     const struct call call = {number, a, b, c, d, e, f};
     return by_kind[kind_of(number)](&call);
@@ -288,9 +293,12 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
 JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (guest_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
-        if (kind_of(number) != KIND_CHILD)
+        if (kind_of(number) == KIND_CHILD)
+            lineage_note_child();
+        else if (kind_of(number) == KIND_EXEC)
+            told_executing(false);
+        else
             return guarded_syscall(number, a, b, c, d, e, f);
-        lineage_note_child();
     }
     JUMP real.syscall(number, a, b, c, d, e, f);
 }

@@ -133,6 +133,11 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     return true;
 }
 
+uint32_t calls_number(const struct call_view *view)
+{
+    return state_number(view->raw);
+}
+
 bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner, struct call_view *view)
 {
     return calls_read(segment, call, view) && view->owner == owner;

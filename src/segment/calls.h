@@ -49,6 +49,9 @@ static inline uint64_t calls_due_after(uint64_t now_ns, uint64_t timeout_ns)
     return timeout_ns != 0 && timeout_ns < DUE_NEVER - now_ns ? now_ns + timeout_ns : DUE_NEVER;
 }
 
+/* Which of the calls on its record a call is. */
+uint32_t calls_number(const struct call_view *view);
+
 /* A free record, taken for `holder`; CALL_NONE if there is none. */
 uint32_t calls_claim(struct segment *segment, uint32_t holder);
 /*

@@ -187,6 +187,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
 
         uint64_t came_ns = observation->came_ns != 0 ? observation->came_ns : now_ns;
         observation->phase = view.phase;
+        observation->is_probe = view.ticket.token != 0;
         observation->after_limit = came_ns >= view.due_ns;
         /* An answer needs no excuse. */
         observation->other_answered =
@@ -218,6 +219,35 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
 void guard_unshare(const struct guard *guard, uint32_t call, const struct target *target)
 {
     bulkhead_give(guard->segment, call, guard->holder, target->max_connections);
+}
+
+bool guard_hand_on(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns)
+{
+    struct observation handed = {.seen = SEEN_HANDED};
+    struct call_view view;
+
+    if (guard_settle(guard, call, target, shard, &handed, now_ns).verdict != VERDICT_NONE)
+        return true;
+    if (read_own(guard, call, &view) && view.phase != PHASE_CONNECTING)
+        guard_excuse(guard, call);
+    return false;
+}
+
+bool guard_probes(const struct guard *guard, uint32_t call)
+{
+    struct call_view view;
+
+    return read_own(guard, call, &view) && view.in_flight && view.ticket.token != 0;
+}
+
+bool guard_wait(const struct guard *guard, uint32_t call, struct guard_wait *wait)
+{
+    struct call_view view;
+
+    if (!read_own(guard, call, &view) || (!view.in_flight && view.settled != CALL_OVERDUE))
+        return false;
+    *wait = (struct guard_wait){view.started_ns, view.due_ns, calls_number(&view), view.phase};
+    return true;
 }
 
 void guard_forget(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard, uint64_t now_ns)

@@ -158,6 +158,26 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
 bool guard_name(const struct guard *guard, uint32_t call, uint32_t number);
 uint32_t guard_number(const struct guard *guard, uint32_t call);
 
+/*
+ * The connection is another program's from now on. A probe that is connected has succeeded by that: true. Any other
+ * call stands, and if it is connected it is never overdue: nobody here sees its answer.
+ */
+bool guard_hand_on(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
+                   uint64_t now_ns);
+/* Whether a probe is in flight on the record. */
+bool guard_probes(const struct guard *guard, uint32_t call);
+
+/*
+ * The present wait of a call that is in flight, or was charged as overdue: since when and until when (circuits' clock),
+ * and which of the record's calls it is. False: there is none.
+ */
+struct guard_wait {
+    uint64_t since_ns, due_ns;
+    uint32_t serial;
+    enum phase phase;
+};
+bool guard_wait(const struct guard *guard, uint32_t call, struct guard_wait *wait);
+
 /* Whether a call is over: settled, and not as an overdue one whose real end is still to come. */
 bool guard_is_over(const struct guard *guard, uint32_t call);
 /* The present phase of a call; PHASE_ANSWERED also for one that an overdue charge has settled (`*settled` tells). */

@@ -210,17 +210,17 @@ static void read_in_child(void *context)
     close(line->fd);
 }
 
-static void answer_read_by_the_child_is_found_when_the_parent_closes(void **state)
+static void answer_read_by_the_child_settles_the_call_once(void **state)
 {
     struct line line;
     (void)state;
     line_open(&line, "127.0.0.1");
     answer(line.peer);
     assert_true(exited_well(actor_wait(actor_fork(read_in_child, &line))));
-    expect(&line.server, "1 in-flight");
+    expect(&line.server, "1 succeeded");
     wait_long();
     close(line.fd);
-    expect(&line.server, "1 succeeded");
+    expect(&line.server, "nothing");
     bare.close(line.peer);
     server_stop(&line.server);
 }
@@ -564,7 +564,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(kept_connection_that_was_passed_on_is_given_up_where_it_was_asked_again),
         cmocka_unit_test(send_after_a_childs_shutdown_is_no_reset_by_the_peer),
         cmocka_unit_test(close_in_a_forked_child_settles_nothing_of_the_parent),
-        cmocka_unit_test(answer_read_by_the_child_is_found_when_the_parent_closes),
+        cmocka_unit_test(answer_read_by_the_child_settles_the_call_once),
         cmocka_unit_test(exit_of_a_forked_child_settles_nothing_of_the_parent),
         cmocka_unit_test(forked_child_calls_on_its_own_account),
         cmocka_unit_test(families_of_processes_share_a_circuit_and_each_has_its_calls),

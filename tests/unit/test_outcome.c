@@ -31,7 +31,8 @@ enum {
     GAVE_UP = 32, /* before it ended its side */
     END_ANSWERS = 64,
     CLOSE_IS_SUCCESS = 128,
-    FLAGS = 256,
+    IS_PROBE = 256,
+    FLAGS = 512,
 };
 
 /* What keeps the end of a stream from being an answer, or what makes it one that is listed above. */
@@ -80,6 +81,7 @@ static const struct row {
     {PHASE_CONNECTING, SEEN_GAVE_UP, NULL, 0, SIBLING_WON, SHORT, SPARED(CANCELLED)},
     {PHASE_CONNECTING, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(CONNECT_TIMEOUT)},
     {PHASE_CONNECTING, SEEN_REFUSED, NULL, 0, 0, ANY, FAILS(REFUSED)},
+    {PHASE_CONNECTING, SEEN_HANDED, NULL, 0, 0, ANY, NOTHING},
 
     {PHASE_CONNECTED, SEEN_CONNECTED, NULL, 0, CONNECT_IS_SUCCESS, ANY, NOTHING},
     {PHASE_CONNECTED, SEEN_CONNECTED, NULL, CONNECT_IS_SUCCESS, 0, ANY, SUCCESS},
@@ -102,6 +104,8 @@ static const struct row {
     {PHASE_CONNECTED, SEEN_GAVE_UP, NULL, 0, OWN_END | CONNECT_IS_SUCCESS, SHORT, SPARED(CANCELLED)},
     {PHASE_CONNECTED, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_CONNECTED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
+    {PHASE_CONNECTED, SEEN_HANDED, NULL, IS_PROBE, 0, ANY, SUCCESS},
+    {PHASE_CONNECTED, SEEN_HANDED, NULL, 0, IS_PROBE, ANY, NOTHING},
 
     {PHASE_REQUESTED, SEEN_CONNECTED, NULL, 0, CONNECT_IS_SUCCESS, ANY, NOTHING},
     {PHASE_REQUESTED, SEEN_CONNECTED, NULL, CONNECT_IS_SUCCESS, 0, ANY, SUCCESS},
@@ -126,6 +130,8 @@ static const struct row {
     {PHASE_REQUESTED, SEEN_GAVE_UP, NULL, 0, CONNECT_IS_SUCCESS, SHORT, SPARED(CANCELLED)},
     {PHASE_REQUESTED, SEEN_OVERDUE, NULL, 0, 0, ANY, FAILS(RESPONSE_TIMEOUT)},
     {PHASE_REQUESTED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
+    {PHASE_REQUESTED, SEEN_HANDED, NULL, IS_PROBE, 0, ANY, SUCCESS},
+    {PHASE_REQUESTED, SEEN_HANDED, NULL, 0, IS_PROBE, ANY, NOTHING},
 
     {PHASE_ANSWERED, SEEN_CONNECTED, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_BYTES, NULL, 0, 0, ANY, NOTHING},
@@ -135,6 +141,7 @@ static const struct row {
     {PHASE_ANSWERED, SEEN_GAVE_UP, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_OVERDUE, NULL, 0, 0, ANY, NOTHING},
     {PHASE_ANSWERED, SEEN_REFUSED, NULL, 0, 0, ANY, NOTHING},
+    {PHASE_ANSWERED, SEEN_HANDED, NULL, 0, 0, ANY, NOTHING},
 };
 
 static bool lists(const int *errors, int error)
@@ -165,6 +172,7 @@ static struct observation observation_with(enum phase phase, enum seen what, int
                                 .own_end = (flags & OWN_END) != 0,
                                 .gave_up = (flags & GAVE_UP) != 0,
                                 .end_answers = (flags & END_ANSWERS) != 0,
+                                .is_probe = (flags & IS_PROBE) != 0,
                                 .sibling_won = (flags & SIBLING_WON) != 0};
 }
 
@@ -200,7 +208,7 @@ static void for_every_observation(void (*check)(const struct observation *seen, 
     } waits[] = {{0, SHORT}, {ABANDON_NS - 1, SHORT}, {ABANDON_NS, LONG}, {UINT64_MAX, LONG}};
 
     for (int phase = PHASE_CONNECTING; phase <= PHASE_ANSWERED; phase++) {
-        for (int what = SEEN_CONNECTED; what <= SEEN_REFUSED; what++) {
+        for (int what = SEEN_CONNECTED; what <= SEEN_HANDED; what++) {
             for (int error = 0; error <= (what == SEEN_ERROR ? ERRNO_MAX : 0); error++) {
                 for (unsigned int flags = 0; flags < FLAGS; flags++) {
                     struct observation seen = observation_with((enum phase)phase, (enum seen)what, error, flags);
@@ -354,7 +362,7 @@ static void what_is_out_of_range_decides_nothing(void **state)
     (void)state;
     for (int phase = -2; phase < 10; phase++) {
         for (int what = -2; what < 12; what++) {
-            if (phase >= PHASE_CONNECTING && phase <= PHASE_ANSWERED && what >= SEEN_CONNECTED && what <= SEEN_REFUSED)
+            if (phase >= PHASE_CONNECTING && phase <= PHASE_ANSWERED && what >= SEEN_CONNECTED && what <= SEEN_HANDED)
                 continue;
             struct observation seen = observation_with((enum phase)phase, (enum seen)what, ECONNREFUSED, 0);
             assert_outcome(outcome_judge(&seen, &rules), (struct outcome)NOTHING);

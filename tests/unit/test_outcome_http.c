@@ -65,7 +65,7 @@ static void a_status_counts_in_every_phase_until_the_answer_and_only_as_an_answe
 {
     (void)state;
     for (unsigned int phase = PHASE_CONNECTING; phase <= PHASE_ANSWERED; phase++) {
-        for (unsigned int what = SEEN_CONNECTED; what <= SEEN_REFUSED; what++) {
+        for (unsigned int what = SEEN_CONNECTED; what <= SEEN_HANDED; what++) {
             const struct observation seen = {
                 .phase = (enum phase)phase, .seen = (enum seen)what, .http_status = 503, .waited_ns = 1000000000};
             const bool counts = phase != PHASE_ANSWERED && what == SEEN_BYTES;
