@@ -17,6 +17,7 @@ void audience_know(struct audience *audience, struct segment *segment, const str
     *audience = (struct audience){
         .segment = segment,
         .policy = policy,
+        .selected = selected,
         .identity = selected->identity,
         .whose = selected->whose,
         .which = selected->which,

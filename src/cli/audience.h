@@ -16,6 +16,7 @@ struct audience {
     const struct policy *handed_over; /* the last one that running processes were told; NULL: none */
     void *bytes;                      /* which that lies in */
     size_t size;
+    const struct selected *selected;
     const char *identity, *whose, *which;
     struct reach reach;
     bool gathered, in_use, others_unusable;

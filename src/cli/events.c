@@ -79,11 +79,14 @@ static void batch_add(struct batch *batch, const struct event *event, const stru
  * Reads what is new in one journal. An event that can't be read yet is waited for once: its writer may be at it, or
  * dead.
  */
-static void read_journal(const struct selected *selected, struct reader *reader, bool wait, uint64_t since_ns,
-                         struct batch *batch)
+static void read_journal(const struct selected *selected, uint64_t most, struct reader *reader, bool wait,
+                         uint64_t since_ns, struct batch *batch)
 {
     const struct segment *segment = &selected->segment;
-    uint64_t head = journal_head(segment), oldest = journal_oldest(segment);
+    uint64_t oldest, head;
+    journal_span(segment, &oldest, &head);
+    if (head - oldest > most)
+        oldest = head - most;
     if (reader->next < oldest) {
         if (reader->started)
             warnx("%" PRIu64 " events of %s came faster than they could be read, and are lost", oldest - reader->next,
@@ -154,17 +157,30 @@ static void print_batch(const struct batch *batch, bool as_json)
     free(places);
 }
 
-/* One look at all journals; what is new is printed and flushed. */
-static void look(const struct selection *selection, struct readers *readers, const struct wish *wish)
+/* How many events of one journal are kept in memory at a time: room for all of others' together. */
+#define OTHERS_EVENTS_MAX UINT64_C(262144)
+
+static uint64_t most_of(const struct selected *selected, const struct selection *selection)
+{
+    return selected->is_foreign ? OTHERS_EVENTS_MAX / selection->others : UINT64_MAX;
+}
+
+/* One look at all journals; what is new is printed and flushed. False: not all could be read as they are. */
+static bool look(const struct selection *selection, struct readers *readers, const struct wish *wish)
 {
     struct batch batch = {0};
+    bool whole = true;
     for (size_t i = 0; i < selection->count; i++) {
-        if (selection->at[i].segment.map != NULL)
-            read_journal(&selection->at[i], &readers->at[i], wish->follow, wish->since_ns, &batch);
+        const struct selected *selected = &selection->at[i];
+        if (selected->segment.map == NULL)
+            continue;
+        read_journal(selected, most_of(selected, selection), &readers->at[i], wish->follow, wish->since_ns, &batch);
+        whole = select_was_whole(selected) && whole;
     }
     print_batch(&batch, wish->as_json);
     fflush(stdout);
     free(batch.at);
+    return whole;
 }
 
 /* Opens the segments, and goes on where those that were open before had been read to. */
@@ -210,18 +226,18 @@ static int show(const struct wish *wish)
         tell_nothing_in_use(&selection, stderr);
     else if (!used && !wish->as_json)
         fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->choice.policy_file));
-    look(&selection, &readers, wish);
+    bool whole = look(&selection, &readers, wish);
     for (unsigned int polls = 1; wish->follow && wait_for_more(); polls++) {
         if (polls % POLLS_PER_LOOK == 0) {
-            look(&selection, &readers, wish); /* the last words of a segment that is gone by now */
+            whole = look(&selection, &readers, wish) && whole; /* the last words of a segment that is gone by now */
             reopen(&selection, &readers, wish, true);
         }
-        look(&selection, &readers, wish);
+        whole = look(&selection, &readers, wish) && whole;
     }
     const int status = missed || select_missed(&selection) ? EXIT_FAILURE : EXIT_SUCCESS;
     select_close(&selection);
     free(readers.at);
-    return finish_output(status);
+    return finish_output(whole ? status : EXIT_FAILURE);
 }
 
 int command_events(int argc, char **argv)

@@ -250,7 +250,8 @@ static void obey(struct order *order, const struct meant *meant, struct audience
     }
     for (size_t i = 0; i < meant->rows.count; i++) {
         const struct row *row = &meant->rows.at[i];
-        if (is_meant(order, row) && row->destination[0] != '\0' && !is_hidden(row->target, row->called))
+        if (is_meant(order, row) && row->destination[0] != '\0' && !is_hidden(row->target, row->called) &&
+            select_has_time(audience->selected))
             force(order, audience, row->target, row->target_name, row->destination);
     }
 }
@@ -323,8 +324,11 @@ static bool act_on_destination(struct order *order, struct selection *selection)
     order->done = order->failed = order->again = 0;
     order->reached = 0;
     order->is_destination = destination_read(&order->destination, order->text, why);
-    for (size_t i = 0; i < selection->count; i++)
-        act_on(order, &selection->at[i], selection);
+    for (size_t i = 0; i < selection->count; i++) {
+        if (select_has_time(&selection->at[i]))
+            act_on(order, &selection->at[i], selection);
+        order->failed += !select_has_time(&selection->at[i]) || !select_was_whole(&selection->at[i]);
+    }
     if (order->done + order->failed + order->again == 0 && selection->count > 0)
         warnx("%s: no policy in use has such a destination or target; sockfuse status lists them", order->text);
     destination_free(&order->destination);

@@ -89,7 +89,7 @@ static void forget_policy(struct order *order, const struct selected *selected)
     unsigned int count = count_circuits(&selected->segment);
     enum removal removal = REMOVAL_FAILED;
     if (select_to_write(segment, selected, error))
-        removal = segment_remove(segment, error);
+        removal = select_remove(selected, segment, error);
     switch (removal) {
     case REMOVAL_DONE:
         print_safely(selected->identity, stdout);
@@ -209,8 +209,10 @@ static void forget_all_of(struct order *order, const struct selection *selection
     bool is_destination = destination_read(&destination, text, why);
     const unsigned int before = order->done + order->failed;
     for (size_t i = 0; i < selection->count; i++)
-        if (selection->at[i].segment.map != NULL)
+        if (selection->at[i].segment.map != NULL && select_has_time(&selection->at[i])) {
             forget_destination(order, &selection->at[i], text, is_destination ? &destination : NULL);
+            order->failed += !select_was_whole(&selection->at[i]);
+        }
     if (order->done + order->failed == before) {
         warnx("%s: no policy in use has a circuit of such a destination or target; sockfuse status lists them", text);
         order->failed++;
@@ -227,8 +229,10 @@ static int forget(struct order *order, char **destinations)
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
     select_open(&selection, &order->choice, false);
     for (size_t i = 0; i < selection.count && destinations[0] == NULL; i++)
-        if (selection.at[i].segment.map != NULL)
+        if (selection.at[i].segment.map != NULL && select_has_time(&selection.at[i])) {
             forget_policy(order, &selection.at[i]);
+            order->failed += !select_was_whole(&selection.at[i]);
+        }
     if (destinations[0] == NULL) {
         for (size_t i = 0; i < selection.unusables.count; i++)
             forget_unusable(order, &selection.unusables.at[i]);

@@ -172,18 +172,21 @@ static void look_again(struct reach *reach, const struct segment *segment)
     }
 }
 
-void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision)
+void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision,
+                           uint64_t *left_ns)
 {
     const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
-    const uint64_t until_ns = clock_real_ns() + WAIT_NS;
+    const uint64_t began_ns = clock_real_ns(), most_ns = *left_ns < WAIT_NS ? *left_ns : WAIT_NS;
     bool waited = false;
     reach_collect(reach, segment);
-    for (; !is_settled(reach, number, revision) && clock_real_ns() < until_ns; waited = true) {
+    for (; !is_settled(reach, number, revision) && clock_real_ns() - began_ns < most_ns; waited = true) {
         nanosleep(&moment, NULL);
         look_again(reach, segment);
     }
     if (!waited)
         return;
+    const uint64_t waited_ns = clock_real_ns() - began_ns;
+    *left_ns -= waited_ns < *left_ns ? waited_ns : *left_ns;
     reach_free(reach);
     reach_collect(reach, segment); /* who lives now */
 }

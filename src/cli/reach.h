@@ -45,9 +45,11 @@ void naming_free(struct naming *naming);
 
 /*
  * Waits, a second at most, until all attached processes that can have taken the edited policy: it was handed over as
- * `number` and has that revision. The reach is what was seen last, in `*reach`, to be freed.
+ * `number` and has that revision. `*left_ns` is how long may be waited at all; what was waited is taken away. The reach
+ * is what was seen last, in `*reach`, to be freed.
  */
-void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision);
+void reach_wait_for_reload(struct reach *reach, const struct segment *segment, uint32_t number, uint64_t revision,
+                           uint64_t *left_ns);
 /* Whether it runs that revision; and if not, why it will not, a text that stands until the next call; NULL: it may. */
 bool reach_runs(const struct attached *process, uint64_t revision);
 const char *reach_why_not(const struct attached *process, uint32_t number);

@@ -121,16 +121,20 @@ static void tell_never(const struct told *told)
 }
 
 /* Who runs it, who may, and who will not. Returns how many it reached. */
-static size_t tell(const struct segment *segment, const struct policy *policy, const char *whose)
+static size_t tell(const struct segment *segment, const struct policy *policy, const struct selected *selected)
 {
+    /* How long others' programs are waited for, all together: what they say of themselves may be a lie. */
+    static uint64_t left_for_others_ns = 5 * NS_PER_S;
+    uint64_t left_ns = NS_PER_S;
     struct reach reach;
     struct told told = {&reach, atomic_load_explicit(handover_number(segment), memory_order_relaxed), policy->revision};
     size_t running = 0;
-    reach_wait_for_reload(&reach, segment, told.number, told.revision);
+    reach_wait_for_reload(&reach, segment, told.number, told.revision,
+                          selected->is_foreign ? &left_for_others_ns : &left_ns);
     for (size_t i = 0; i < reach.count; i++)
         running += reach_runs(&reach.at[i], told.revision);
     print_safely(policy->identity, stdout);
-    printf("%s: revision %016" PRIx64 " handed over; ", whose, policy->revision);
+    printf("%s: revision %016" PRIx64 " handed over; ", selected->whose, policy->revision);
     if (reach.count == 0)
         printf("no program runs under it now\n");
     else if (running == reach.count)
@@ -159,7 +163,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
         warnx("%s", error->text);
     else {
         editions_keep(segment, policy->revision, policy->text, true);
-        done = handover_write(segment, bytes, size, error);
+        done = (selected->is_foreign ? handover_write_soon : handover_write)(segment, bytes, size, error);
         if (!done)
             warnx("%s", error->text);
     }
@@ -169,7 +173,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
         command.pid = (uint32_t)getpid();
         strcpy(command.program, "sockfuse");
         report_reload(&command, user, policy->revision, clock_circuit_ns());
-        *reached += tell(segment, policy, selected->whose);
+        *reached += tell(segment, policy, selected);
     }
     if (segment->map != NULL)
         segment_detach(segment);
@@ -226,7 +230,8 @@ static int reload_all(const struct whose *choice)
         /* Targets of -t alone can't be edited. */
         if (!is_of_file(selection.at[i].identity))
             continue;
-        good = reload(&selection.at[i], &reached) && good;
+        good = select_has_time(&selection.at[i]) && reload(&selection.at[i], &reached) && good;
+        good = select_was_whole(&selection.at[i]) && good;
         count++;
     }
     if (count == 0 && good)

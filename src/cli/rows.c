@@ -74,7 +74,6 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     circuit_observe_holders(circuit, is_alive, (void *)(uintptr_t)segment, &row->view);
     for (unsigned int i = 0; i < COUNTERS; i++)
         row->counts[i] = counters_sum(&circuit->counters, i);
-    row->in_flight = calls_in_flight(segment, index);
     const struct force force = force_read(segment, index, now_ns);
     row->forced = force.word;
     row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
@@ -88,14 +87,17 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
                          uint64_t now_ns)
 {
     struct circuit_texts texts;
-    uint32_t cursor = 0, index;
+    uint32_t cursor = 0, index, *in_flight = allocate(segment->capacity.circuits, sizeof *in_flight);
+    calls_count_in_flight(segment, in_flight);
     while ((index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE) {
         struct row *row = add_row(rows);
         memcpy(row->target_name, texts.target, sizeof row->target_name);
         memcpy(row->destination, texts.destination, sizeof row->destination);
         row->target = target_named(policies, row->target_name);
         read_circuit(row, segment, index, now_ns);
+        row->in_flight = in_flight[index];
     }
+    free(in_flight);
 }
 
 /* --- what the policy names ---------------------------------------------------------------------------------------- */

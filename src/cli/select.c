@@ -9,13 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/cut.h"
 #include "cli/rights.h"
 #include "cli/select.h"
 #include "cli/wanted.h"
 #include "policy/identity.h"
+#include "segment/clock.h"
+
+/* Together with the bounds of homes.c: so many segments of others are mapped at the most. */
+#define OTHERS_MAX 4096u
+/* A policy of another user's that is longer is not read: each of its segments would have it read, and compared. */
+#define POLICY_BYTES_MAX (1 << 20)
+/* Processor time for one user's circuits. */
+#define TIME_NS (10 * NS_PER_S)
 
 struct visit {
     struct selection *selection;
@@ -113,6 +123,11 @@ static void open_one(int folder, const struct home *home, const char *name, stru
     struct selection *selection = visit->selection;
     struct segment_error *error = allocate(1, sizeof *error);
     struct selected *selected = add_one(selection);
+    if (home->user != geteuid() && selection->others >= OTHERS_MAX) {
+        selection->homes.is_cut = true;
+        free(error);
+        return;
+    }
     char *path = format_text("%s/%s", strcmp(home->path, "/") == 0 ? "" : home->path, name);
     uint32_t owner = home->is_named && geteuid() == 0 ? SEGMENT_OF_ANYBODY : home->user;
     bool opened = segment_open_at(&selected->segment, folder, path, &owner, false, error);
@@ -132,6 +147,7 @@ static void open_one(int folder, const struct home *home, const char *name, stru
         selected->is_foreign = owner != geteuid();
         selected->home = *home;
         selected->home.user = owner;
+        selection->others += selected->is_foreign;
         selection->count++;
         return;
     }
@@ -200,6 +216,7 @@ void select_open(struct selection *selection, const struct whose *choice, bool q
 {
     struct wanted wanted = {.real = NULL};
     const bool any = choice->policy_file == NULL;
+    cut_survive();
     if (!any)
         wanted_read(&wanted, choice->policy_file);
     *selection = (struct selection){.is_everybody = whose_is_everybody(choice)};
@@ -250,6 +267,56 @@ bool select_to_write(struct segment *segment, const struct selected *selected, s
     return opened;
 }
 
+enum removal select_remove(const struct selected *selected, struct segment *segment, struct segment_error *error)
+{
+    int folder = home_open(&selected->home);
+    if (folder < 0) {
+        snprintf(error->text, sizeof error->text, "%s: its folder can't be opened any more", segment->path);
+        return REMOVAL_FAILED;
+    }
+    enum removal removal = segment_remove_at(folder, segment, error);
+    close(folder);
+    return removal;
+}
+
+bool select_was_whole(const struct selected *selected)
+{
+    if (!cut_happened())
+        return true;
+    warnx("%s%s: its file was cut short meanwhile, so what is told of it is wrong", selected->identity,
+          selected->whose);
+    return false;
+}
+
+static uint64_t time_used_ns(void)
+{
+    struct timespec used = {.tv_sec = 0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
+}
+
+bool select_has_time(const struct selected *selected)
+{
+    static struct {
+        uid_t user;
+        bool is_known, is_told;
+        uint64_t from_ns;
+    } present;
+    if (!selected->is_foreign)
+        return true;
+    if (!present.is_known || present.user != selected->uid) {
+        present.user = selected->uid;
+        present.is_known = true;
+        present.is_told = false;
+        present.from_ns = time_used_ns();
+    }
+    const bool has_some = time_used_ns() - present.from_ns < TIME_NS;
+    if (!has_some && !present.is_told)
+        warnx("user %s: his circuits take too long; the rest of them is left out", selected->user);
+    present.is_told = present.is_told || !has_some;
+    return has_some;
+}
+
 bool anything_in_use(void)
 {
     const struct whose any = {.policy_file = NULL};
@@ -294,7 +361,8 @@ static bool is_file(const char *text)
     struct identity identity;
     if (!identity_read(&identity, text))
         return false;
-    bool is_one = identity.path == NULL || (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode));
+    bool is_one = identity.path == NULL || (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode) &&
+                                            status.st_size <= POLICY_BYTES_MAX);
     identity_free(&identity);
     return is_one;
 }

@@ -3,8 +3,8 @@
  *
  * With -p FILE: those of that policy, whatever -t and -o its programs were run with; else all that there are: the
  * caller's, or for root all users' (whose.h). -p may also say more, by what an identity has behind the path
- * (policy/identity.h): then only those that have just these targets, or just these options ("FILE + options:": none). If
- * nobody uses the policy by this name, but by another name of the same file, that one is meant. Segments are mapped
+ * (policy/identity.h): then only those that have just these targets, or just these options ("FILE + options:": none).
+ * If nobody uses the policy by this name, but by another name of the same file, that one is meant. Segments are mapped
  * read-only where that serves. For observers; nothing is ever made or changed here, but by who opens one to write.
  * Another user's segment is hostile input to root: see homes.h.
  */
@@ -20,6 +20,7 @@
 #include "cli/unusable.h"
 #include "cli/whose.h"
 #include "policy/policy.h"
+#include "segment/over.h"
 #include "segment/places.h"
 #include "segment/segment.h"
 
@@ -36,7 +37,7 @@ struct selected {
 
 struct selection {
     struct selected *at;
-    size_t count;
+    size_t count, others;       /* of them, other users' */
     struct unusables unusables; /* segments that stand in a folder and can't be used */
     size_t unreadable;          /* folders that can't be looked into */
     bool is_everybody;          /* all users' were asked for */
@@ -62,6 +63,21 @@ void select_warn_of_builds(const struct selection *selection);
 
 /* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with segment_detach. */
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error);
+
+/*
+ * Whether all that was read or written since this was last asked stood in whole files; if not, it is said of this one.
+ * To be asked whenever a selected segment is done with.
+ */
+bool select_was_whole(const struct selected *selected);
+
+/*
+ * Whether there is time left for this user's circuits: another user can make each of them costly. False is said once;
+ * what is left is to be left out.
+ */
+bool select_has_time(const struct selected *selected);
+
+/* Removes the file of a selected segment, which is mapped as select_to_write does: see segment_remove. */
+enum removal select_remove(const struct selected *selected, struct segment *segment, struct segment_error *error);
 
 /* Whether any segment stands in a folder that the caller's commands look into. */
 bool anything_in_use(void);

@@ -264,7 +264,7 @@ static int show_all(const struct whose *choice, struct view *view)
     else if (selection.count + selection.unusables.count == 0)
         tell_nothing_in_use(&selection, stdout);
     for (size_t i = 0; i < selection.count; i++) {
-        if (!show(&selection.at[i], view))
+        if (!select_has_time(&selection.at[i]) || !show(&selection.at[i], view) || !select_was_whole(&selection.at[i]))
             status = EXIT_FAILURE;
     }
     for (size_t i = 0; i < selection.unusables.count; i++)

@@ -19,6 +19,7 @@
 #include "segment/calls.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "segment/bulkhead.h"
 #include "segment/due.h"
@@ -246,6 +247,20 @@ bool calls_refer_to(struct segment *segment, uint32_t circuit)
         calls_release(segment, call, view.owner);
     }
     return false;
+}
+
+void calls_count_in_flight(const struct segment *segment, uint32_t *counts)
+{
+    struct liveness liveness = {0};
+
+    memset(counts, 0, segment->capacity.circuits * sizeof *counts);
+    for (uint32_t call = 0; call < calls_limit(segment); call++) {
+        struct call_view view;
+
+        if (calls_read(segment, call, &view) && view.circuit < segment->capacity.circuits && view.in_flight &&
+            liveness_ask(&liveness, segment, view.owner))
+            counts[view.circuit]++;
+    }
 }
 
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit)

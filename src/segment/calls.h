@@ -114,6 +114,8 @@ bool calls_refer_to(struct segment *segment, uint32_t circuit);
 
 /* Calls in flight on a circuit whose owner is not known to be dead; for observers. System calls. */
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit);
+/* The same of all circuits at once: `counts` has a place for each that the segment has room for. */
+void calls_count_in_flight(const struct segment *segment, uint32_t *counts);
 
 /* Whether holders live, each asked once. Start with all zero. */
 #define LIVENESS_PLACES 64u

@@ -18,6 +18,7 @@
 
 /* Another command that is stopped in the middle must not stop all others for ever. */
 #define LOCK_TRIES 1000u
+#define LOCK_TRIES_SOON 20u
 #define READ_TRIES 4u
 
 /* --- writing --- */
@@ -38,12 +39,13 @@ static int write_next(int fd, struct segment *segment, const void *bytes, size_t
     return 0;
 }
 
-bool handover_write(struct segment *segment, const void *bytes, size_t size, struct segment_error *error)
+static bool write_within(struct segment *segment, const void *bytes, size_t size, unsigned int tries,
+                         struct segment_error *error)
 {
     const char *path = segment->path;
     if (path[0] == '\0' || size == 0 || size > POLICY_FLAT_MAX)
         return segment_fail(error, path, "a policy can't be handed over here", EINVAL);
-    int fd = behind_open(segment, LOCK_TRIES);
+    int fd = behind_open(segment, tries);
     if (fd < 0 && errno == ESTALE)
         return segment_fail(error, path, "the segment was replaced meanwhile; try again", 0);
     if (fd < 0 && errno == EBUSY)
@@ -52,6 +54,16 @@ bool handover_write(struct segment *segment, const void *bytes, size_t size, str
     if (fd >= 0)
         bare_close(fd);
     return code == 0 || segment_fail(error, path, "the policy can't be handed over", code);
+}
+
+bool handover_write(struct segment *segment, const void *bytes, size_t size, struct segment_error *error)
+{
+    return write_within(segment, bytes, size, LOCK_TRIES, error);
+}
+
+bool handover_write_soon(struct segment *segment, const void *bytes, size_t size, struct segment_error *error)
+{
+    return write_within(segment, bytes, size, LOCK_TRIES_SOON, error);
 }
 
 /* --- the number --- */

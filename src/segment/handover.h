@@ -21,6 +21,8 @@
  * the same, some seconds at most. False: `error` says why; then the former one stands.
  */
 bool handover_write(struct segment *segment, const void *bytes, size_t size, struct segment_error *error);
+/* The same, but waits a tenth of a second at most: in a file of which another user may have the lock for ever. */
+bool handover_write_soon(struct segment *segment, const void *bytes, size_t size, struct segment_error *error);
 
 /* The number of the last one, as a place to look at by one relaxed load. */
 const _Atomic uint32_t *handover_number(const struct segment *segment);

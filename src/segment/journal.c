@@ -112,10 +112,17 @@ uint64_t journal_head(const struct segment *segment)
     return atomic_load_explicit(&segment->map->events_head, memory_order_acquire);
 }
 
+void journal_span(const struct segment *segment, uint64_t *oldest, uint64_t *head)
+{
+    *head = journal_head(segment);
+    *oldest = *head > segment->capacity.events ? *head - segment->capacity.events : 0;
+}
+
 uint64_t journal_oldest(const struct segment *segment)
 {
-    uint64_t head = journal_head(segment);
-    return head > segment->capacity.events ? head - segment->capacity.events : 0;
+    uint64_t oldest, head;
+    journal_span(segment, &oldest, &head);
+    return oldest;
 }
 
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event)

@@ -124,6 +124,11 @@ bool segment_remove_file(const char *path, uint64_t device, uint64_t inode, stru
     return done;
 }
 
+enum removal segment_remove_at(int folder, struct segment *segment, struct segment_error *error)
+{
+    return remove_from(folder, segment, UINT32_MAX, error);
+}
+
 /* --- all of a folder --- */
 
 struct old_file {

@@ -23,6 +23,8 @@ enum removal { REMOVAL_DONE, REMOVAL_IN_USE, REMOVAL_FAILED };
  * a second that its file is gone, and attaches anew.
  */
 enum removal segment_remove(struct segment *segment, struct segment_error *error);
+/* The same, in its folder that is open already. */
+enum removal segment_remove_at(int folder, struct segment *segment, struct segment_error *error);
 
 /*
  * Removes a file that is no segment of this build, and what lies beside it by its name, if that file still stands there

@@ -98,10 +98,26 @@ static size_t utf8_character(const unsigned char *bytes)
     return length;
 }
 
-/* Whether a well-formed character may change what a terminal does: C0, DEL and C1 controls. */
+/*
+ * Whether a well-formed character may change what a terminal does, or the order in which a line is read: C0, DEL and C1
+ * controls; the marks, embeddings and isolates of writing from right to left (UAX #9), and separators of lines.
+ */
 static bool is_control(const unsigned char *bytes)
 {
-    return bytes[0] < 0x20 || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
+    if (bytes[0] < 0x80)
+        return bytes[0] < 0x20 || bytes[0] == 0x7f;
+    if (bytes[0] == 0xe2 && bytes[1] == 0x80)
+        return bytes[2] == 0x8e || bytes[2] == 0x8f || (bytes[2] >= 0xa8 && bytes[2] <= 0xae);
+    return (bytes[0] == 0xc2 && bytes[1] < 0xa0) || (bytes[0] == 0xd8 && bytes[1] == 0x9c) ||
+           (bytes[0] == 0xe2 && bytes[1] == 0x81 && bytes[2] >= 0xa6 && bytes[2] <= 0xa9);
+}
+
+/* Of a character of up to three bytes, or of a stray byte, as if it were Latin-1. */
+static unsigned int code_point(const unsigned char *bytes, size_t length)
+{
+    if (length == 3)
+        return (bytes[0] & 0xfu) << 12 | (bytes[1] & 0x3fu) << 6 | (bytes[2] & 0x3fu);
+    return length == 2 ? (bytes[0] & 0x1fu) << 6 | (bytes[1] & 0x3fu) : bytes[0];
 }
 
 /*
@@ -122,7 +138,7 @@ static size_t json_piece(const unsigned char **string, char piece[8])
     } else {
         /* A stray byte gets the number of the byte, as if it were Latin-1: valid JSON, and to be told from nothing. */
         text_add(&text, "\\u");
-        text_add_hex(&text, length == 2 ? bytes[1] : bytes[0], 4);
+        text_add_hex(&text, code_point(bytes, length), 4);
     }
     *string += length > 0 ? length : 1;
     return text.length;

@@ -155,6 +155,10 @@ static void json_escapes_the_c1_controls(void **state)
 {
     (void)state;
     assert_string_equal(json("\xc2\x80\xc2\x9b\xc2\x9f"), "\"\\u0080\\u009b\\u009f\"");
+    /* What turns the order of a line around. */
+    assert_string_equal(json("\xd8\x9c\xe2\x80\x8f\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9"),
+                        "\"\\u061c\\u200f\\u202a\\u202e\\u2066\\u2069\"");
+    assert_string_equal(json("\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xaa"), "\"\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xaa\"");
 }
 
 static void a_cut_json_string_ends_at_a_character(void **state)
@@ -174,6 +178,9 @@ static void no_string_drives_a_terminal(void **state)
     (void)state;
     text_add_printable(&text, "gr\xc3\xbc\x1b[31m\xff\xc2\x9b\x7f\"\\");
     assert_string_equal(buffer, "gr\xc3\xbc\\x1b[31m\\xff\\xc2\\x9b\\x7f\"\\");
+    text_start(&text, buffer, sizeof buffer);
+    text_add_printable(&text, "a\xe2\x80\xae" "b\xd8\x9c");
+    assert_string_equal(buffer, "a\\xe2\\x80\\xae" "b\\xd8\\x9c");
 }
 
 static void random_bytes_make_well_formed_json(void **state)

@@ -1,0 +1,20 @@
+/*
+ * cut.h - surviving a segment's file that is cut short while it is mapped.
+ *
+ * What lies behind a file's new end can't be read: the kernel sends SIGBUS. Whose file it is may do that at any time,
+ * and no check beforehand helps. So a page that is gone becomes one of zeros, of this process's own, and the command
+ * goes on: everything that is read from a segment is checked anyway. What was seen is then worth nothing, which is to
+ * be said.
+ */
+#ifndef SOCKFUSE_CLI_CUT_H
+#define SOCKFUSE_CLI_CUT_H
+
+#include <stdbool.h>
+
+/* From now on. Once. */
+void cut_survive(void);
+
+/* Whether something was cut short since this was last asked. */
+bool cut_happened(void);
+
+#endif

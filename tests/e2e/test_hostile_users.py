@@ -1,0 +1,106 @@
+"""What a hostile user does in his own folder while root's commands look there: nothing crashes them, keeps them, drives
+root's terminal, or makes them read or write anything that is not that user's."""
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from fixtures import CLIENTS, SOCKFUSE, ParallelSuite  # noqa: E402
+from test_everybody import DESTINATION, Users  # noqa: E402
+
+load_tests = ParallelSuite.load(4)
+# Another build of the command to try, with a sanitizer in it.
+COMMAND = os.environ.get("SOCKFUSE_COMMAND", str(SOCKFUSE))
+SEED = int(os.environ.get("SEED", "1"))
+SECONDS = 8
+# What nobody who was kept from an end would meet, on a busy machine either.
+TOO_LONG = 60
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+SECRET = "5ecret-that-only-root-may-read"
+
+
+class HostileUsers(Users):
+    def setUp(self):
+        super().setUp()
+        self.uid = self.user()
+        self.others = os.path.join(self.sandbox.folder, "others")
+        os.mkdir(self.others, 0o755)
+        for name in "secret", "x.segment":
+            with open(os.path.join(self.others, name), "w", encoding="utf-8") as file:
+                file.write(f"[{SECRET}]\n{SECRET} = {SECRET}\n")
+            os.chmod(file.name, 0o600)
+        self.start(self.uid)
+        self.start(self.uid, "-t", DESTINATION)
+        (self.folder,) = {os.path.dirname(policy["segment"]) for policy in self.of(self.uid)}
+        for end in ".pristine", ".away":
+            self.addCleanup(shutil.rmtree, self.folder + end, ignore_errors=True)
+        self.addCleanup(subprocess.run, ["rm", "-rf", self.folder], check=True)
+
+    def snapshot(self):
+        """What must stay as it is."""
+        found = {}
+        for folder, _, names in os.walk(self.others):
+            for name in names:
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    found[path] = (os.lstat(path).st_mode, os.lstat(path).st_mtime_ns,
+                                   hashlib.sha256(file.read()).hexdigest())
+        return found
+
+    def says(self, *words):
+        """A command of root's about that user's circuits; returns its output and status."""
+        process = subprocess.Popen([COMMAND, *words, "--user", str(self.uid)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=self.sandbox.environment("command", {"SOCKFUSE_STATE": None}))
+        try:
+            out, err = process.communicate(timeout=TOO_LONG)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.fail(f"{words}: still runs after {TOO_LONG} s")
+        self.assertIn(process.returncode, (0, 1), (words, err))
+        for text in out.decode("utf-8"), err.decode("utf-8"):
+            self.assertIsNone(CONTROL.search(text), (words, text))
+            self.assertNotIn(SECRET, text, words)
+        return out.decode("utf-8"), process.returncode
+
+    def test_root_goes_on_whatever_is_scribbled_exchanged_and_cut(self):
+        os.rename(self.folder, self.folder + ".pristine")
+        before = self.snapshot()
+        script = shutil.copy(CLIENTS / "scribbler.py", self.sandbox.folder)
+        hostile = [subprocess.Popen(["/usr/bin/python3", script, self.folder, str(SEED), self.others, how],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    user=self.uid, group=self.uid, extra_groups=[]) for how in ("files", "map", "map")]
+        for process in hostile:
+            self.assertEqual(process.stdout.readline(), b"begun\n")
+        chance, end, seen, tried = random.Random(SEED), time.monotonic() + SECONDS, 0, 0
+        while time.monotonic() < end or tried < 40:
+            words = chance.choice((["status"], ["status", "--json"], ["events"], ["events", "--json"],
+                                   ["open", DESTINATION], ["close", DESTINATION], ["auto", DESTINATION], ["reload"],
+                                   ["open", "--for", "1h", DESTINATION], ["forget", DESTINATION],
+                                   ["forget", "--ended"], ["status", "-p", self.sandbox.policy_path]))
+            out, _ = self.says(*words)
+            tried += 1
+            if words == ["status", "--json"]:
+                seen += len(json.loads(out))
+            elif words == ["events", "--json"]:
+                seen += len([json.loads(line) for line in out.splitlines()])
+        for process in hostile:
+            self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else None)
+            process.stdin.close()
+            process.wait(TOO_LONG)
+            for pipe in process.stdout, process.stderr:
+                pipe.close()
+        self.assertEqual(self.snapshot(), before)
+        self.assertGreater(seen, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
