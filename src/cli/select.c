@@ -142,7 +142,13 @@ static void open_one(int folder, const struct home *home, const char *name, stru
     selected->identity = segment_copy_identity(&selected->segment);
     if (selected->identity == NULL)
         errx(EXIT_FAILURE, "no memory");
-    if (whose_has(visit->choice, owner) && is_wanted(visit, selected->identity, owner)) {
+    const bool was_cut = cut_happened();
+    if (was_cut) {
+        selection->unusable++;
+        if (!visit->quiet)
+            warnx("%s: it is being cut short", selected->segment.path);
+    }
+    if (!was_cut && whose_has(visit->choice, owner) && is_wanted(visit, selected->identity, owner)) {
         selected->uid = owner;
         selected->is_foreign = owner != geteuid();
         selected->home = *home;

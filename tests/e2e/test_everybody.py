@@ -56,12 +56,11 @@ class Users(unittest.TestCase):
 
     def shown(self, *words):
         result = self.root("status", "--json", *words)
-        # Another test's user may have what can't be read just now, and that is told.
-        self.assertIn(result.status, (0, 1), result)
-        self.assertEqual(result.status == 1, "can't be" in result.stderr, result.stderr)
+        self.assertIn(result.status, (0, 1), result)  # another user of this machine's may be hostile
         return json.loads(result.stdout)
 
     def of(self, uid, *words):
+        words = words or ("--user", str(uid))
         return [policy for policy in self.shown(*words) if policy["user"] == str(uid)]
 
 
@@ -71,7 +70,7 @@ class Everybody(Users):
         self.start(one)
         self.start(other, "-t", DESTINATION)
         for uid, policy in (one, self.sandbox.policy_path), (other, f"patterns: {DESTINATION}"):
-            (found,) = self.of(uid)
+            (found,) = [found for found in self.shown() if found["user"] == str(uid)]
             self.assertEqual(found["policy"], policy)
             self.assertIn(f"/sockfuse-{uid}/", found["segment"])
             self.assertEqual(len(found["circuits"]), 1)

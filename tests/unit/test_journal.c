@@ -3,6 +3,7 @@
  */
 #include "support_segment.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -264,6 +265,34 @@ static void a_corrupt_head_is_harmless(void **state)
     }
 }
 
+static _Atomic bool scribbling;
+
+static void *scribble_on_the_head(void *context)
+{
+    struct segment *segment = context;
+    while (atomic_load_explicit(&scribbling, memory_order_relaxed)) {
+        atomic_store_explicit(&segment->map->events_head, UINT64_C(1) << 63, memory_order_relaxed);
+        atomic_store_explicit(&segment->map->events_head, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static void a_head_that_jumps_about_leaves_no_more_events_than_there_is_room_for(void **state)
+{
+    struct segment *segment = *state;
+    pthread_t thread;
+    atomic_store(&scribbling, true);
+    assert_int_equal(pthread_create(&thread, NULL, scribble_on_the_head, segment), 0);
+    for (unsigned int look = 0; look < 1000000; look++) {
+        uint64_t oldest, head;
+        journal_span(segment, &oldest, &head);
+        if (head - oldest > CAPACITY_EVENTS)
+            fail_msg("%llu events", (unsigned long long)(head - oldest));
+    }
+    atomic_store(&scribbling, false);
+    pthread_join(thread, NULL);
+}
+
 static void reading_writes_nothing(void **state)
 {
     struct segment *segment = *state;
@@ -294,6 +323,7 @@ int main(void)
         TEST(every_field_that_leaves_is_in_its_range),
         TEST(values_at_their_ends_are_kept),
         TEST(a_corrupt_head_is_harmless),
+        TEST(a_head_that_jumps_about_leaves_no_more_events_than_there_is_room_for),
         TEST(reading_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
