@@ -283,7 +283,7 @@ static void act_in(struct order *order, const struct meant *meant, const struct 
         audience.others_unusable = select_missed(selection);
         obey(order, meant, &audience);
         audience_free(&audience);
-        segment_detach(segment);
+        select_detach(segment);
     } else {
         order->failed++;
     }

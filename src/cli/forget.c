@@ -104,7 +104,7 @@ static void forget_policy(struct order *order, const struct selected *selected)
         order->failed++;
         break;
     }
-    segment_detach(segment);
+    select_detach(segment);
     free(segment);
     free(error);
 }
@@ -194,7 +194,7 @@ static void forget_destination(struct order *order, const struct selected *selec
         }
         forget_circuit(order, segment, &rows.at[i], selected->which);
     }
-    segment_detach(segment);
+    select_detach(segment);
     rows_free(&rows);
     policy_free(policy);
     free(segment);

@@ -176,7 +176,7 @@ static bool hand_over(const struct selected *selected, const struct policy *poli
         *reached += tell(segment, policy, selected);
     }
     if (segment->map != NULL)
-        segment_detach(segment);
+        select_detach(segment);
     free(bytes);
     free(error);
     free(segment);

@@ -22,6 +22,7 @@
 
 /* Together with the bounds of homes.c: so many segments of others are mapped at the most. */
 #define OTHERS_MAX 4096u
+#define UNUSABLES_MAX 256u
 /* A policy of another user's that is longer is not read: each of its segments would have it read, and compared. */
 #define POLICY_BYTES_MAX (1 << 20)
 /* Processor time for one user's circuits. */
@@ -57,6 +58,11 @@ static bool is_of_another_build(const struct unusable *unusable)
 static void note_unusable(struct visit *visit, int folder, const struct home *home, const char *path, const char *why)
 {
     const bool is_strange = home->user != geteuid() || (home->is_named && geteuid() == 0);
+    /* Who uses another build's is looked for among all processes, each time. */
+    if (is_strange && visit->selection->unusables.count >= UNUSABLES_MAX) {
+        visit->selection->homes.is_cut = true;
+        return;
+    }
     struct unusable *unusable = unusable_add(&visit->selection->unusables, folder, path, is_strange, why);
     if (unusable == NULL)
         return;
@@ -139,15 +145,13 @@ static void open_one(int folder, const struct home *home, const char *name, stru
         return;
     }
     free(error);
+    cut_watch(selected->segment.map, selected->segment.size);
     selected->identity = segment_copy_identity(&selected->segment);
     if (selected->identity == NULL)
         errx(EXIT_FAILURE, "no memory");
     const bool was_cut = cut_happened();
-    if (was_cut) {
-        selection->unusable++;
-        if (!visit->quiet)
-            warnx("%s: it is being cut short", selected->segment.path);
-    }
+    if (was_cut)
+        note_unusable(visit, folder, home, selected->segment.path, "it is being cut short");
     if (!was_cut && whose_has(visit->choice, owner) && is_wanted(visit, selected->identity, owner)) {
         selected->uid = owner;
         selected->is_foreign = owner != geteuid();
@@ -157,7 +161,7 @@ static void open_one(int folder, const struct home *home, const char *name, stru
         selection->count++;
         return;
     }
-    segment_detach(&selected->segment);
+    select_detach(&selected->segment);
     free(selected->identity);
 }
 
@@ -245,7 +249,7 @@ void select_close(struct selection *selection)
 {
     for (size_t i = 0; i < selection->count; i++) {
         if (selection->at[i].segment.map != NULL)
-            segment_detach(&selection->at[i].segment);
+            select_detach(&selection->at[i].segment);
         free(selection->at[i].identity);
         free(selection->at[i].user);
         free(selection->at[i].whose);
@@ -256,6 +260,13 @@ void select_close(struct selection *selection)
     unusables_free(&selection->unusables);
     state_places_free(&selection->places);
     *selection = (struct selection){0};
+}
+
+void select_detach(struct segment *segment)
+{
+    if (segment->map != NULL)
+        cut_unwatch(segment->map);
+    segment_detach(segment);
 }
 
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error)
@@ -270,6 +281,8 @@ bool select_to_write(struct segment *segment, const struct selected *selected, s
     }
     bool opened = segment_open_at(segment, folder, path, &owner, true, error);
     close(folder);
+    if (opened)
+        cut_watch(segment->map, segment->size);
     return opened;
 }
 

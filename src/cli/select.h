@@ -61,8 +61,11 @@ void select_close(struct selection *selection);
 bool select_missed(const struct selection *selection);
 void select_warn_of_builds(const struct selection *selection);
 
-/* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with segment_detach. */
+/* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with select_detach. */
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error);
+
+/* segment_detach, of such a one or any other. */
+void select_detach(struct segment *segment);
 
 /*
  * Whether all that was read or written since this was last asked stood in whole files; if not, it is said of this one.

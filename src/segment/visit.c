@@ -5,12 +5,14 @@
 #define _FILE_OFFSET_BITS 64
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "policy/bare.h"
@@ -20,15 +22,22 @@
 #include "segment/segment.h"
 
 /* Who asks for the segment of `owner` has it from a name that anybody may have put there. */
-static const char *owner_fault(const struct stat *status, uint32_t owner)
+static const char *owner_fault(int fd, const struct stat *status, uint32_t owner)
 {
+    struct statfs system;
     if (owner != SEGMENT_OF_ANYBODY && status->st_uid != owner)
         return "the segment belongs to another user";
     if (status->st_uid == geteuid()) /* nothing of it is another's */
         return NULL;
     if (status->st_nlink > 1)
         return "the segment has a second name";
-    return (status->st_mode & 022) != 0 ? "others may write to the segment" : NULL;
+    if ((status->st_mode & 022) != 0)
+        return "others may write to the segment";
+    /* Who reads in a hole of a file in memory fills it: this process would fill another user's file, to no use. */
+    return fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC &&
+                   (uint64_t)status->st_blocks * 512 < (uint64_t)status->st_size
+               ? "the segment has holes"
+               : NULL;
 }
 
 static bool open_to_look(struct segment *segment, int fd, bool writable, struct segment_error *error)
@@ -126,7 +135,7 @@ bool segment_open_at(struct segment *segment, int folder, const char *path, uint
     else if (!S_ISREG(status.st_mode))
         fault = "no segment: it is no regular file";
     else
-        fault = owner_fault(&status, *owner);
+        fault = owner_fault(fd, &status, *owner);
     if (fault != NULL)
         opened = segment_fail(error, path, fault, 0);
     opened = opened && open_to_look(segment, fd, writable, error);

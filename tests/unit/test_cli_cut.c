@@ -62,6 +62,27 @@ static void what_is_gone_reads_as_zeros_and_can_be_written(void **state)
     fclose(file);
 }
 
+static void all_behind_a_page_that_is_gone_becomes_zeros_of_its_own(void **state)
+{
+    FILE *file;
+    volatile char *map = map_file(&file);
+    const size_t page = page_size();
+    (void)state;
+    cut_survive();
+    cut_watch((void *)(uintptr_t)map, PAGES * page);
+    assert_int_equal(ftruncate(fileno(file), (off_t)page), 0);
+    assert_int_equal(map[page], 0);
+    /* The file stands again, but the last page is not the file's any more. */
+    assert_int_equal(ftruncate(fileno(file), (off_t)(PAGES * page)), 0);
+    const char byte = 9;
+    assert_int_equal(pwrite(fileno(file), &byte, 1, (off_t)(3 * page)), 1);
+    assert_int_equal(map[3 * page], 0);
+    assert_true(cut_happened());
+    cut_unwatch((void *)(uintptr_t)map);
+    munmap((void *)(uintptr_t)map, PAGES * page);
+    fclose(file);
+}
+
 static void a_signal_that_somebody_sends_ends_the_program(void **state)
 {
     int status;
@@ -80,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_gone_reads_as_zeros_and_can_be_written),
+        cmocka_unit_test(all_behind_a_page_that_is_gone_becomes_zeros_of_its_own),
         cmocka_unit_test(a_signal_that_somebody_sends_ends_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
