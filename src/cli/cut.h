@@ -16,8 +16,8 @@
 void cut_survive(void);
 
 /*
- * Tells of a mapping: where a page of it is gone, all behind that page become zeros at once. Else each page would become
- * a mapping of its own, of which a process may have some 65000. To be taken back before it is unmapped.
+ * Tells of a mapping: where a page of it is gone, all behind that page become zeros at once. Else each page would
+ * become a mapping of its own, of which a process may have some 65000. To be taken back before it is unmapped.
  */
 void cut_watch(void *map, size_t size);
 void cut_unwatch(const void *map);
