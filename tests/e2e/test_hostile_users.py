@@ -26,7 +26,7 @@ TOO_LONG = 60
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # The name of its policy in a segment's header (src/segment/layout.h).
 IDENTITY_AT = 512
-DENIED = "The policy can't be read now, so its targets and limits are unknown: can't read"
+DENIED = "The policy can't be read now"
 SECRET = "5ecret-that-only-root-may-read"
 
 
