@@ -12,6 +12,7 @@ import shutil
 import stat
 import struct
 import sys
+import time
 
 FOLDER, SEED, OTHERS, HOW = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 chance = random.Random(SEED)
@@ -30,6 +31,10 @@ def restore():
     if os.path.islink(FOLDER):
         os.unlink(FOLDER)
     os.makedirs(FOLDER, 0o700, exist_ok=True)
+    os.chmod(FOLDER, 0o700)
+    for path in segments():
+        if not os.path.exists(os.path.join(PRISTINE, os.path.basename(path))):
+            os.unlink(path)
     for path in glob.glob(glob.escape(PRISTINE) + "/*.segment"):
         to = os.path.join(FOLDER, os.path.basename(path))
         if os.path.isdir(to) and not os.path.islink(to):
@@ -129,6 +134,8 @@ def more(_path):
 
 
 def change_files():
+    """And then lets the others look at it for a moment."""
+    time.sleep(chance.random() / 50)
     paths = segments()
     if not paths or chance.random() < 0.5:
         restore()
