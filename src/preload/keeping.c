@@ -1,5 +1,8 @@
 /*
  * keeping.c - the rooms of policies. See keeping.h.
+ *
+ * Who changes rooms can't be jumped out of (reload.c). But another thread may fork meanwhile: what that leaves in the
+ * child bears the parent's epoch.
  */
 #define _GNU_SOURCE
 #include "preload/keeping.h"
@@ -8,14 +11,15 @@
 #include <sys/mman.h>
 
 #include "preload/guest.h"
+#include "preload/lineage.h"
 
 #define ROOMS 64u             /* policies beyond are never given back */
 #define GRAIN ((size_t)65536) /* so that an edited policy, a little larger, has room where the former one was */
 
-enum { ROOM_NONE, ROOM_BUSY, ROOM_EMPTY, ROOM_USED };
+enum { ROOM_NONE, ROOM_BUSY, ROOM_EMPTY, ROOM_USED, ROOM_STATES };
 
 struct room {
-    _Atomic uint32_t state;
+    _Atomic uint64_t state; /* ROOM_…; BUSY with the epoch of who makes it so */
     _Atomic uint32_t followers;
     _Atomic uintptr_t base; /* with the size: addresses that are this room's for ever */
     _Atomic size_t size;
@@ -24,7 +28,7 @@ struct room {
 
 static struct room rooms[ROOMS]; /* a root of this file alone */
 static _Atomic uint32_t high;    /* no room at or above this number was ever taken */
-static atomic_flag sweeping = ATOMIC_FLAG_INIT;
+static _Atomic uint32_t sweeping; /* the lineage's epoch while one of its threads sweeps; else 0 */
 
 /* The number + 1 of the room that these bytes lie in; 0: it is the program's own memory. */
 static uint32_t room_of(const void *at)
@@ -79,7 +83,12 @@ void keeping_drop(const struct policy *policy)
 
 /* --- rooms --- */
 
-static bool move(struct room *room, uint32_t from, uint32_t to)
+static uint64_t busy(void)
+{
+    return (uint64_t)lineage_epoch() * ROOM_STATES + ROOM_BUSY;
+}
+
+static bool move(struct room *room, uint64_t from, uint64_t to)
 {
     return atomic_compare_exchange_strong_explicit(&room->state, &from, to, memory_order_acq_rel, memory_order_relaxed);
 }
@@ -96,7 +105,7 @@ static void *room_again(size_t size)
 {
     for (uint32_t i = 0; i < ROOMS; i++) {
         struct room *room = &rooms[i];
-        if (atomic_load_explicit(&room->size, memory_order_relaxed) < size || !move(room, ROOM_EMPTY, ROOM_BUSY))
+        if (atomic_load_explicit(&room->size, memory_order_relaxed) < size || !move(room, ROOM_EMPTY, busy()))
             continue;
         void *base = map_at(room, PROT_READ | PROT_WRITE);
         bool mapped = base != MAP_FAILED;
@@ -143,28 +152,44 @@ void keeping_made(const void *room)
     keeping_leave(room_of(room));
 }
 
-/* Read-only zeros take no memory, and are not charged. */
-static void give_back(struct room *room)
+/* Read-only zeros take no memory, and are not charged. `from`: the room's state. */
+static void give_back(struct room *room, uint64_t from)
 {
-    if (!move(room, ROOM_USED, ROOM_BUSY))
+    if (!move(room, from, busy()))
         return;
     bool given = map_at(room, PROT_READ) != MAP_FAILED;
     atomic_store_explicit(&room->state, given ? ROOM_EMPTY : ROOM_USED, memory_order_release);
 }
 
+/* Whether a thread of an ancestor's was about to fill or to empty it when this process was made. */
+static bool is_left_busy(uint64_t state)
+{
+    return state % ROOM_STATES == ROOM_BUSY && state != busy();
+}
+
+static bool sweep_begins(void)
+{
+    uint32_t mark = atomic_load_explicit(&sweeping, memory_order_relaxed), epoch = lineage_epoch();
+    return mark != epoch && atomic_compare_exchange_strong_explicit(&sweeping, &mark, epoch, memory_order_acquire,
+                                                                    memory_order_relaxed);
+}
+
 void keeping_sweep(void)
 {
-    if (atomic_flag_test_and_set_explicit(&sweeping, memory_order_acquire))
+    if (!sweep_begins())
         return;
     uint32_t present = room_of(guest_policy());
     for (uint32_t i = 0; i < ROOMS; i++) {
         struct room *room = &rooms[i];
-        if (i + 1 == present || atomic_load_explicit(&room->state, memory_order_relaxed) != ROOM_USED)
+        uint64_t state = atomic_load_explicit(&room->state, memory_order_relaxed);
+        if (is_left_busy(state))
+            give_back(room, state);
+        if (i + 1 == present || state != ROOM_USED)
             continue;
         bool followed = atomic_load_explicit(&room->followers, memory_order_seq_cst) != 0;
         if (!followed && atomic_load_explicit(&room->idle, memory_order_relaxed))
-            give_back(room);
+            give_back(room, ROOM_USED);
         atomic_store_explicit(&room->idle, !followed, memory_order_relaxed);
     }
-    atomic_flag_clear_explicit(&sweeping, memory_order_release);
+    atomic_store_explicit(&sweeping, 0, memory_order_release);
 }

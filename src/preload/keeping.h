@@ -8,8 +8,8 @@
  * stay for the next one. So who reads a target a moment too late (another thread has moved the connection to the new
  * policy meanwhile) finds zeros: rules that are off. The first policy is the program's own memory, and stays.
  *
- * No lock. A handler that jumps out of a wrapper may at worst leave a policy held, for ever. Async-signal-safe; system
- * calls in keeping_room and keeping_sweep alone.
+ * No lock. A handler that jumps out of a wrapper may at worst leave a policy held, for ever; out of keeping_room and
+ * keeping_sweep nothing may jump, see undisturbed.h. Async-signal-safe; system calls in these two alone.
  */
 #ifndef SOCKFUSE_PRELOAD_KEEPING_H
 #define SOCKFUSE_PRELOAD_KEEPING_H

@@ -17,12 +17,24 @@
 #include "segment/clock.h"
 #include "segment/handover.h"
 #include "segment/process.h"
+#include "segment/undisturbed.h"
+
+static uint64_t claim_on(uint32_t number)
+{
+    return (uint64_t)lineage_epoch() << 32 | number;
+}
+
+/* Another thread is at it. */
+static bool is_taken(struct station *station, uint32_t number)
+{
+    return atomic_load_explicit(&station->reload_claim, memory_order_relaxed) == claim_on(number);
+}
 
 /* One thread of this process takes a handover. */
 static bool takes_it(struct station *station, uint32_t number)
 {
     uint64_t present = atomic_load_explicit(&station->reload_claim, memory_order_relaxed);
-    uint64_t mine = (uint64_t)lineage_epoch() << 32 | number;
+    uint64_t mine = claim_on(number);
     return present != mine && atomic_compare_exchange_strong_explicit(&station->reload_claim, &present, mine,
                                                                       memory_order_acquire, memory_order_relaxed);
 }
@@ -52,6 +64,32 @@ static bool is_due(struct station *station)
     return after_ns == 0 || clock_real_ns() >= after_ns;
 }
 
+/* Takes what was handed over, for all threads, and says what became of it. */
+OWN_FRAME static void take(struct station *station, uint32_t number)
+{
+    size_t size;
+    bool again;
+    void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size, &again);
+    uint32_t answer = again ? RELOAD_NO_MEMORY : RELOAD_UNREADABLE;
+    if (bytes) {
+        answer = take_policy(bytes, size);
+        again = answer == RELOAD_NO_MEMORY;
+        handover_free(bytes, size);
+    }
+    atomic_store_explicit(&station->reload_answer, (uint64_t)number << 32 | answer, memory_order_relaxed);
+    process_answers(&station->segment, station->guard.holder, number, answer);
+    /*
+     * Seen also where it was no good: it does not become better by being read again and again. What could not be read
+     * for want of memory is left to a later call.
+     */
+    if (again) {
+        atomic_store_explicit(&station->reload_after_ns, clock_real_ns() + NS_PER_S, memory_order_relaxed);
+        atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
+    } else {
+        atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
+    }
+}
+
 void reload_take(uint32_t number)
 {
     int keep = errno;
@@ -59,28 +97,13 @@ void reload_take(uint32_t number)
         return;
     /* A vfork's child runs in its parent's memory, and is about to be another program. */
     struct station *station = lineage_is_borrowed() ? NULL : guest_station(SCOPE_HOST);
-    size_t size;
-    if (station && takes_it(station, number)) {
-        bool again;
-        void *bytes = handover_read(&station->segment, POLICY_FLAT_MAX, &size, &again);
-        uint32_t answer = again ? RELOAD_NO_MEMORY : RELOAD_UNREADABLE;
-        if (bytes) {
-            answer = take_policy(bytes, size);
-            again = answer == RELOAD_NO_MEMORY;
-            handover_free(bytes, size);
-        }
-        atomic_store_explicit(&station->reload_answer, (uint64_t)number << 32 | answer, memory_order_relaxed);
-        process_answers(&station->segment, station->guard.holder, number, answer);
-        /*
-         * Seen also where it was no good: it does not become better by being read again and again. What could not be
-         * read for want of memory is left to a later call.
-         */
-        if (again) {
-            atomic_store_explicit(&station->reload_after_ns, clock_real_ns() + NS_PER_S, memory_order_relaxed);
-            atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
-        } else {
-            atomic_store_explicit(&station->reloads_seen, number, memory_order_release);
-        }
+    if (station && !is_taken(station, number)) {
+        /* Jumped out of, the claim would stand, and no thread of the process would ever take the policy. */
+        struct undisturbed before;
+        undisturbed_begin(&before);
+        if (takes_it(station, number))
+            take(station, number);
+        undisturbed_end(&before);
     }
     errno = keep;
 }
