@@ -109,6 +109,13 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
                                struct transitions *transitions);
 
 /*
+ * Of a probe's attempt that was settled, but perhaps not reported: if its lease stands, its permit goes back. Counts
+ * nothing. Does nothing for one that was reported.
+ */
+void circuit_return_probe(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                          const struct ticket *ticket, uint64_t now_ns, struct transitions *transitions);
+
+/*
  * Puts a floor under the pause: an opening from now on, also one as of a lease's deadline, does not end before
  * `not_before_ns` (circuits' clock); of several floors the latest holds. An opening that has been stays as it is, so
  * this comes BEFORE the settlement of the outcome that asked for it. Changes no state. For Retry-After. A floor that

@@ -185,3 +185,22 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
     circuit_count_outcome(circuit, caller->shard, outcome);
     return SETTLED_COUNTED;
 }
+
+void circuit_return_probe(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                          const struct ticket *ticket, uint64_t now_ns, struct transitions *transitions)
+{
+    const struct outcome nothing = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN};
+    struct visit visit = {
+        .circuit = circuit, .settings = settings, .caller = caller, .transitions = transitions, .now_ns = now_ns};
+    enum visit_step step = LOOK_AGAIN;
+
+    transitions->count = 0;
+    for (unsigned int looks = 0; step == LOOK_AGAIN && looks < VISIT_LOOKS_MAX; looks++) {
+        visit_look(&visit);
+        int slot = visit.word.state == CIRCUIT_HALF_OPEN ? lease_find(circuit, visit.word.leases, ticket->token)
+                                                         : LEASE_NONE;
+        if (slot == LEASE_NONE || !lease_attempt_stands(circuit, slot, ticket->token, ticket->address))
+            return;
+        step = settle_probe(&visit, ticket, nothing);
+    }
+}

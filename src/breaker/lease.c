@@ -305,3 +305,12 @@ enum lease_rest lease_attempt_returned(struct circuit *circuit, int slot, uint64
 {
     return attempt_ended(circuit, slot, token, address, after_return);
 }
+
+bool lease_attempt_stands(const struct circuit *circuit, int slot, uint64_t token, int address)
+{
+    const uint64_t attempts = atomic_load_explicit(&circuit->leases[slot].attempts, memory_order_relaxed);
+    const uint64_t in_flight = attempts >> TRIED_SHIFT & ~(attempts >> FAILED_SHIFT), bit = address_bit(address);
+
+    return attempts >> SERIAL_SHIFT == serial_of(token) &&
+           ((attempts & ATTEMPTS_DECIDED) != 0 || bit == 0 || (in_flight & bit) != 0);
+}

@@ -60,6 +60,8 @@ enum lease_rest {
 };
 /* The attempt to `address` failed. DECIDED when no known address is left, or when the address is not known. */
 enum lease_rest lease_attempt_failed(struct circuit *circuit, int slot, uint64_t token, int address);
+/* Whether the attempt to `address` has not ended, or the probe is over and its lease stands all the same. */
+bool lease_attempt_stands(const struct circuit *circuit, int slot, uint64_t token, int address);
 /* The attempt to `address` proved nothing; it may be tried again. DECIDED when no attempt is in flight any more. */
 enum lease_rest lease_attempt_returned(struct circuit *circuit, int slot, uint64_t token, int address);
 

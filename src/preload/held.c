@@ -62,6 +62,17 @@ static void set_free(struct held *place)
     atomic_store_explicit(&place->state, PLACE_FREE, memory_order_release);
 }
 
+/* Its connection goes now, and whoever comes when the program has had its time judges it. */
+static void set_parting(struct connection *connection)
+{
+    struct guard *guard = &connection->station->guard;
+    uint32_t call = connection->place.call;
+    uint64_t due_ns = clock_circuit_ns() + PARTING_NS;
+    guard_unshare(guard, call, connection_target(connection));
+    if (guard_due(guard, call) > due_ns)
+        guard_put_off(guard, call, due_ns);
+}
+
 static bool keep(struct connection *connection, const struct observation *observation, enum stopping stopping)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++) {
@@ -85,6 +96,8 @@ static bool keep(struct connection *connection, const struct observation *observ
         place->observation = *observation;
         if (!place->observation.came_ns)
             place->observation.came_ns = clock_circuit_ns();
+        if (stopping != STOPPING_NOT)
+            set_parting(connection); /* not behind what follows: then it may be resolved, and the record another's */
         connection->place.call = CALL_NONE;
         atomic_fetch_or_explicit(&holding, bit_of(place), memory_order_relaxed);
         atomic_store_explicit(&place->state, PLACE_HOLDS, memory_order_release);
@@ -104,16 +117,7 @@ bool held_take(struct connection *connection, const struct observation *observat
 
 bool held_take_parting(struct connection *connection, const struct observation *observation, enum stopping stopping)
 {
-    struct guard *guard = &connection->station->guard;
-    const struct target *target = connection_target(connection);
-    uint32_t call = connection->place.call;
-    uint64_t due_ns = clock_circuit_ns() + PARTING_NS;
-    if (!keep(connection, observation, stopping))
-        return false;
-    guard_unshare(guard, call, target); /* its connection goes now */
-    if (guard_due(guard, call) > due_ns)
-        guard_put_off(guard, call, due_ns);
-    return true;
+    return keep(connection, observation, stopping);
 }
 
 /* Judges what a place holds and frees it. `other_tried`: the program went on to another address. */

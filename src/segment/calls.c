@@ -123,7 +123,8 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     view->settled = state_settled(view->raw);
     view->in_flight = state_in_flight(view->raw);
     view->circuit = atomic_load_explicit(&record->circuit, memory_order_relaxed);
-    view->due_ns = atomic_load_explicit(&record->due_ns, memory_order_relaxed);
+    /* seq_cst: see calls_publish_times. */
+    view->due_ns = atomic_load_explicit(&record->due_ns, memory_order_seq_cst);
     view->started_ns = atomic_load_explicit(&record->started_ns, memory_order_relaxed);
     view->grace_ns = atomic_load_explicit(&record->grace_s, memory_order_relaxed) * NS_PER_S;
     view->ticket.generation = atomic_load_explicit(&record->generation, memory_order_relaxed);

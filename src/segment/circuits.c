@@ -247,7 +247,11 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
     if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
                                                  memory_order_relaxed))
         return false;
-    if (is_key && (!is_idle(entry, now_ns) || calls_refer_to(segment, index))) {
+    const bool is_referred_to = calls_refer_to(segment, index);
+    /* Of one whose taker was killed nobody knows the key any more: it is theirs who refer to it, until they are gone. */
+    if (!is_key && is_referred_to)
+        return false;
+    if (is_key && (is_referred_to || !is_idle(entry, now_ns))) {
         /* Somebody came for it: give it back. (Should even this have been taken for a killed one's: leave it.) */
         atomic_store_explicit(&entry->last_used_ns, now_ns, memory_order_seq_cst);
         atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, former, memory_order_release,

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "segment/calls.h"
+#include "segment/guard.h"
 #include "segment/record.h"
 
 /* Free records that others take from under our eyes; each of those got one. */
@@ -169,12 +170,27 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder)
     return CALL_NONE;
 }
 
+/*
+ * The mark of a look for what was lost (lost.c) goes before the owner: the record's next owner may be the same process,
+ * whose other threads would take the mark for one on the new claim. A number is left alone.
+ */
+static void unmark(struct segment *segment, uint32_t call, uint32_t owner)
+{
+    _Atomic uint32_t *at = &segment->calls[call].number;
+    uint32_t number = atomic_load_explicit(at, memory_order_relaxed);
+
+    if (number >= CALL_NUMBER_MAX &&
+        atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) == owner)
+        atomic_compare_exchange_strong_explicit(at, &number, 0, memory_order_relaxed, memory_order_relaxed);
+}
+
 bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
 {
     struct call *record = record_at(segment, call);
 
     if (record == NULL || owner == 0 || state_in_flight(atomic_load_explicit(&record->state, memory_order_relaxed)))
         return false;
+    unmark(segment, call, owner);
     /* Release: the next owner sees the settled state. seq_cst: see hint_free. */
     if (!atomic_compare_exchange_strong_explicit(&segment->call_owner[call], &owner, 0, memory_order_seq_cst,
                                                  memory_order_relaxed))

@@ -8,6 +8,7 @@
 #include "segment/bulkhead.h"
 #include "segment/circuits.h"
 #include "segment/clock.h"
+#include "segment/lost.h"
 #include "segment/overdue.h"
 #include "segment/process.h"
 #include "segment/settle.h"
@@ -39,6 +40,7 @@ void guard_put_off(struct guard *guard, uint32_t call, uint64_t due_ns)
     if (!read_own(guard, call, &view) || !view.in_flight)
         return;
     calls_put_off(guard->segment, call, &view, due_ns);
+    calls_publish_times();
     calls_note_due(guard->segment, call, due_ns);
 }
 
@@ -78,6 +80,8 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         calls_set_times(guard->segment, call, now_ns, due_ns);
         if (moves && !calls_move(guard->segment, call, &view, next))
             continue;
+        if (!moves)
+            calls_publish_times();
         calls_note_due(guard->segment, call, due_ns);
         return;
     }
@@ -108,6 +112,7 @@ void guard_sending(struct guard *guard, uint32_t call, const struct target *targ
     if (view.due_ns == DUE_NEVER) {
         uint64_t due_ns = due_in_phase(target, view.phase, now_ns);
         calls_set_times(guard->segment, call, now_ns, due_ns);
+        calls_publish_times();
         calls_note_due(guard->segment, call, due_ns);
     }
     calls_set_grace(guard->segment, call, bytes < UINT32_MAX ? bytes * NS_PER_S / SLOW_BYTES_PER_S : DUE_NEVER);
@@ -178,7 +183,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
         if (!read_own(guard, call, &view))
             return nothing;
         if (view.settled == CALL_RESERVED && now_ns > view.started_ns && now_ns - view.started_ns >= RESERVED_NS)
-            calls_settle(guard->segment, call, &view, CALL_SETTLED);
+            lost_settle(guard, call, &view, target, shard, now_ns);
         if (!view.in_flight && view.settled != CALL_OVERDUE)
             return nothing;
         struct circuit *circuit = circuits_at(guard->segment, view.circuit);
@@ -260,6 +265,11 @@ void guard_forget(struct guard *guard, uint32_t call, const struct target *targe
             if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
                 continue;
             settle_call(guard, target, shard, &view, &ending, now_ns);
+        } else if (view.settled == CALL_RESERVED) {
+            if (!lost_settle(guard, call, &view, target, shard, now_ns))
+                continue;
+        } else {
+            settle_permit(guard, target, shard, &view, now_ns);
         }
         bulkhead_give(guard->segment, call, guard->holder, target->max_connections);
         calls_release(guard->segment, call, guard->holder);

@@ -54,23 +54,27 @@ uint32_t guard_number(const struct guard *guard, uint32_t call)
  * A probe's permit goes back by its token, and any other call is neutral, as of its start. Of a probe that had not
  * begun nothing is counted yet: it is admitted here, so that its end is one of a call.
  */
-static void settle_lost(const struct guard *guard, uint32_t call, struct call_view *view, unsigned int shard,
-                        uint64_t now_ns)
+bool lost_settle(const struct guard *guard, uint32_t call, struct call_view *view, const struct target *target,
+                 unsigned int shard, uint64_t now_ns)
 {
     const struct ending ending = {.outcome = {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_UNKNOWN}, .at_ns = now_ns};
 
+    if (!calls_settle(guard->segment, call, view, CALL_SETTLED))
+        return false;
     if (!view->in_flight) {
         view->circuit = atomic_load_explicit(&guard->segment->call_circuit[call], memory_order_relaxed);
         struct circuit *circuit = circuits_at(guard->segment, view->circuit);
         if (circuit == NULL || view->ticket.token == 0)
-            return;
+            return true;
         counters_add(&circuit->counters, shard, COUNT_ADMITTED);
     }
-    const struct target *target = view->ticket.token != 0 ? target_of_circuit(guard, view->circuit) : NULL;
+    if (target == NULL && view->ticket.token != 0)
+        target = target_of_circuit(guard, view->circuit);
     if (target != NULL)
         settle_call(guard, target, shard, view, &ending, now_ns);
     else
         settle_unknown(guard, shard, view, view->started_ns, now_ns);
+    return true;
 }
 
 static void take_back(const struct guard *guard, uint32_t call, unsigned int shard, uint64_t now_ns)
@@ -81,9 +85,12 @@ static void take_back(const struct guard *guard, uint32_t call, unsigned int sha
     if (!calls_read_own(segment, call, guard->holder, &view))
         return;
     if (view.in_flight || state_is_taken(view.raw)) {
-        if (!calls_settle(segment, call, &view, CALL_SETTLED))
+        if (!lost_settle(guard, call, &view, NULL, shard, now_ns))
             return;
-        settle_lost(guard, call, &view, shard, now_ns);
+    } else if (view.ticket.token != 0) {
+        const struct target *target = target_of_circuit(guard, view.circuit);
+        if (target != NULL)
+            settle_permit(guard, target, shard, &view, now_ns);
     }
     bulkhead_give(segment, call, guard->holder, 0);
     calls_release(segment, call, guard->holder);

@@ -13,6 +13,13 @@
 
 #include "segment/guard.h"
 
+/*
+ * Ends a call as one that nobody can say the end of, also one that was reserved and never begun: a probe's permit goes
+ * back by its token. `view`: as it was read. `target`: NULL: its circuit's, by its name. False: it has changed since.
+ */
+bool lost_settle(const struct guard *guard, uint32_t call, struct call_view *view, const struct target *target,
+                 unsigned int shard, uint64_t now_ns);
+
 /* Looks at a part of the table, in one round a second, and gives back what was lost in an earlier round. */
 void lost_look(struct guard *guard, unsigned int shard, uint64_t now_ns, uint64_t real_ns);
 

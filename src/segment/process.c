@@ -116,7 +116,10 @@ struct newcomer {
     uint32_t questions; /* how many it may still ask */
 };
 
-/* Release: who looks for its records finds it gone. */
+/*
+ * Before the place is free, so that a kill in between leaves it counted, and behind that, for who has looked already.
+ * Release: who looks for its records finds it gone.
+ */
 static void count_death(struct segment *segment)
 {
     atomic_fetch_add_explicit(&segment->map->deaths, 1, memory_order_release);
@@ -131,11 +134,14 @@ static uint32_t take_place(struct segment *segment, uint32_t index, uint64_t cla
     uint64_t image = atomic_load_explicit(&slot->image, memory_order_relaxed);
     uint32_t epoch = claim_epoch(claim) + 1;
     uint64_t mine = make_claim(newcomer->life.pid, epoch);
+    bool dies = claim_pid(claim) != 0; /* of a dead one, or this process before an exec: what it left is to be found */
+    if (dies)
+        count_death(segment);
     /* Acquire: the three loads before are not of a later owner's words. Release: ours come behind the claim. */
     if (!atomic_compare_exchange_strong_explicit(&slot->claim, &claim, mine, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return 0;
-    if (claim_pid(claim) != 0) /* of a dead one, or of this process before an exec: what it left is to be found */
+    if (dies)
         count_death(segment);
     tagged_replace(&slot->start, start, newcomer->life.start, epoch);
     tagged_replace(&slot->space, space, newcomer->life.space, epoch);
@@ -314,14 +320,21 @@ static bool leaves_records(const struct segment *segment, uint32_t holder)
 
 void process_died(struct segment *segment, uint32_t holder)
 {
+    struct process_slot *slot = slot_of(segment, holder);
+    if (slot == NULL || claim_of(slot, holder) == 0)
+        return;
+    count_death(segment);
     if (give_place(segment, holder))
         count_death(segment);
 }
 
 void process_leave(struct segment *segment, uint32_t holder)
 {
+    bool leaves = leaves_records(segment, holder);
+    if (leaves)
+        count_death(segment);
     bool gives = give_place(segment, holder);
-    if (gives && leaves_records(segment, holder))
+    if (gives && (leaves || leaves_records(segment, holder))) /* what another thread has claimed meanwhile */
         count_death(segment);
     if (gives)
         atomic_store_explicit(&segment->map->left_ns, clock_wall_ns(), memory_order_relaxed); /* for eyes alone */

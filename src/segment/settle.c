@@ -93,6 +93,22 @@ OWN_FRAME void settle_call(const struct guard *guard, const struct target *targe
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
 
+OWN_FRAME void settle_permit(const struct guard *guard, const struct target *target, unsigned int shard,
+                             const struct call_view *call, uint64_t now_ns)
+{
+    struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+    struct caller caller = guard_caller(guard, shard);
+    struct transitions transitions;
+    struct settings room;
+
+    if (circuit == NULL || call->ticket.token == 0)
+        return;
+    enum target_mode mode = force_mode(force_get(guard->segment, call->circuit, now_ns), target);
+    caller.address = call->ticket.address;
+    circuit_return_probe(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket, now_ns, &transitions);
+    report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
+}
+
 OWN_FRAME const struct target *target_of_circuit(const struct guard *guard, uint32_t circuit)
 {
     struct circuit_texts texts;

@@ -42,6 +42,10 @@ struct caller guard_caller(const struct guard *guard, unsigned int shard);
 void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
                  const struct call_view *call, const struct ending *ending, uint64_t now_ns);
 
+/* Of a call that was settled: if that was jumped out of before the circuit was told, a probe's permit goes back. */
+void settle_permit(const struct guard *guard, const struct target *target, unsigned int shard,
+                   const struct call_view *call, uint64_t now_ns);
+
 /*
  * The target of a circuit by the policy that this process follows, for a call that somebody else may have begun: the
  * asker's own where that is it. NULL: the policy has none of that name.

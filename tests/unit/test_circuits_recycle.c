@@ -113,6 +113,27 @@ static void a_closed_circuit_gives_its_place_whatever_it_has_counted(void **stat
     assert_goes(bench, rival);
 }
 
+/* Its taker wrote a tombstone, saw that a connection refers to it, and was killed before it could give it back. */
+static void a_place_whose_taker_was_killed_goes_to_nobody_while_a_connection_refers_to_it(void **state)
+{
+    struct guard_bench *bench = *state;
+    char rival[DESTINATION_MAX];
+
+    find_rival(bench, rival);
+    bench->target.max_connections = 5;
+    uint32_t call = bench_call(bench);
+    atomic_store(&bench_entry(bench)->hash, bench->now_ns | 1);
+    for (unsigned int i = 0; i < 3; i++) {
+        bench->now_ns += 2 * IDLE_NS;
+        assert_int_equal(bench_find(bench, rival), CIRCUIT_INDEX_NONE);
+        assert_int_equal(bench_connections(bench), 1);
+        atomic_store(&bench_entry(bench)->sought_ns, 0);
+    }
+    bench_forget(bench, call);
+    bench->now_ns += 2 * IDLE_NS;
+    assert_goes(bench, rival);
+}
+
 static void an_open_circuit_keeps_its_place_while_its_pause_lasts(void **state)
 {
     struct guard_bench *bench = *state;
@@ -437,6 +458,7 @@ int main(void)
         GUARD_TEST(a_full_table_refuses_new_destinations_and_keeps_the_others),
         GUARD_TEST(an_idle_circuit_gives_its_place_after_a_minute_and_not_a_nanosecond_before),
         GUARD_TEST(a_closed_circuit_gives_its_place_whatever_it_has_counted),
+        GUARD_TEST(a_place_whose_taker_was_killed_goes_to_nobody_while_a_connection_refers_to_it),
         GUARD_TEST(an_open_circuit_keeps_its_place_while_its_pause_lasts),
         GUARD_TEST(an_open_circuit_whose_pause_is_over_keeps_its_place_for_ten_minutes),
         GUARD_TEST(a_table_full_of_what_failed_once_takes_new_ones_after_a_minute),

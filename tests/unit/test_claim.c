@@ -54,6 +54,23 @@ static void each_record_is_claimed_once_and_all_can_be(void **state)
     assert_int_equal(calls_claim(segment, HOLDER), 5000);
 }
 
+/* Another thread of the claimer's looks for what was lost before the claimer has come to the record's number. */
+static void a_mark_of_what_was_lost_is_not_taken_for_one_on_the_next_claim(void **state)
+{
+    struct guard guard = {.segment = *state, .holder = HOLDER, .keeps = keeps_all};
+    uint32_t call = calls_claim(guard.segment, HOLDER);
+
+    for (unsigned int second = 0; second < 3; second++) {
+        atomic_store(&guard.lost_after_ns, 0);
+        lost_look(&guard, 0, NS_PER_S, NS_PER_S);
+    }
+    assert_int_equal(atomic_load(&guard.segment->call_owner[call]), 0);
+    atomic_store(&guard.segment->call_owner[call], HOLDER); /* as far as the claimer has come */
+    atomic_store(&guard.lost_after_ns, 0);
+    lost_look(&guard, 0, NS_PER_S, NS_PER_S);
+    assert_int_equal(atomic_load(&guard.segment->call_owner[call]), HOLDER);
+}
+
 /* Each is right again after one claim or one look: a kill may come between a change and the hint that tells of it. */
 static void hints_that_a_kill_left_wrong_are_put_right(void **state)
 {
@@ -142,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM_TEST(each_record_is_claimed_once_and_all_can_be),
         CLAIM_TEST(hints_that_a_kill_left_wrong_are_put_right),
+        CLAIM_TEST(a_mark_of_what_was_lost_is_not_taken_for_one_on_the_next_claim),
         CLAIM_TEST(a_hint_that_a_jump_left_wrong_is_put_right_by_the_process_itself),
         CLAIM_TEST(a_nearly_full_table_is_not_walked_over),
         CLAIM_TEST(no_record_is_lost_to_those_who_claim_and_give_back_at_once),

@@ -90,7 +90,21 @@ static uint32_t bench_permits(const struct guard_bench *bench)
     return view.probes;
 }
 
-enum way { ATTEMPT, REQUEST };
+/* An attempt; a request on a kept connection; the same as a probe, and the answer to that. */
+enum way { ATTEMPT, REQUEST, PROBING_REQUEST, PROBE_ANSWER };
+
+static enum admission do_it(struct guard_bench *bench, enum way way, const struct attempt *attempt, uint32_t kept,
+                            uint32_t *call)
+{
+    struct observation answer = {.seen = SEEN_BYTES};
+
+    if (way == ATTEMPT)
+        return guard_admit(&bench->guard, attempt, bench->now_ns, call);
+    if (way != PROBE_ANSWER)
+        return guard_begin(&bench->guard, attempt, kept, bench->now_ns);
+    guard_settle(&bench->guard, kept, &bench->target, 0, &answer, bench->now_ns);
+    return ADMIT_PASS;
+}
 
 /* The child: does one thing, which a signal may end, and then lives on for a while. */
 static void live(struct guard_bench *bench, enum way way, uint32_t kept)
@@ -102,8 +116,7 @@ static void live(struct guard_bench *bench, enum way way, uint32_t kept)
     sigaction(SIGUSR1, &action, NULL);
     if (sigsetjmp(way_out, 1) == 0) {
         raise(SIGSTOP);
-        stepped->admission = way == ATTEMPT ? guard_admit(&bench->guard, &attempt, bench->now_ns, &call)
-                                            : guard_begin(&bench->guard, &attempt, kept, bench->now_ns);
+        stepped->admission = do_it(bench, way, &attempt, kept, &call);
         atomic_store(&stepped->is_over, true);
         raise(SIGSTOP);
         if (way == ATTEMPT && !admission_refuses(stepped->admission))
@@ -111,10 +124,39 @@ static void live(struct guard_bench *bench, enum way way, uint32_t kept)
     } else {
         stepped->jumps = true;
     }
-    if (way == REQUEST)
+    if (way != ATTEMPT)
         forget(bench, kept);
+    if (way != ATTEMPT && bench_state(bench) == CIRCUIT_HALF_OPEN && bench_permits(bench) != 0)
+        _exit(5);
     let_seconds_pass(bench, 4);
     _exit(bench_state(bench) == CIRCUIT_HALF_OPEN && bench_permits(bench) != 0 ? 4 : 0);
+}
+
+static void probe_due(struct guard_bench *bench)
+{
+    struct transitions transitions;
+
+    bench->target.breaker.probe_timeout_ns = 3600 * NS_PER_S; /* no deadline helps */
+    circuit_close(circuits_at(&bench->segment, bench->circuit), bench->now_ns, &transitions);
+    bench_open(bench);
+    bench->now_ns += 100 * NS_PER_S;
+}
+
+/* A connection that has answered once, and what comes before what is stepped through. */
+static uint32_t keep_connection(struct guard_bench *bench, enum way way)
+{
+    struct attempt attempt = {.target = &bench->target, .circuit = bench->circuit, .address_key = ADDRESS_A};
+    struct observation answer = {.seen = SEEN_BYTES};
+    uint32_t kept;
+
+    guard_admit(&bench->guard, &attempt, bench->now_ns, &kept);
+    keep(bench, kept);
+    guard_settle(&bench->guard, kept, &bench->target, 0, &answer, bench->now_ns);
+    if (way != REQUEST)
+        probe_due(bench);
+    if (way == PROBE_ANSWER && guard_begin(&bench->guard, &attempt, kept, bench->now_ns) != ADMIT_PROBE)
+        _exit(6);
+    return kept;
 }
 
 static pid_t start(struct guard_bench *bench, enum way way)
@@ -132,14 +174,7 @@ static pid_t start(struct guard_bench *bench, enum way way)
         bench->guard.keeps = keeps_one;
         atomic_store(&stepped->is_over, false);
         stepped->jumps = false;
-        uint32_t kept = CALL_NONE;
-        if (way == REQUEST) {
-            struct attempt attempt = {.target = &bench->target, .circuit = bench->circuit, .address_key = ADDRESS_A};
-            struct observation answer = {.seen = SEEN_BYTES};
-            guard_admit(&bench->guard, &attempt, bench->now_ns, &kept);
-            keep(bench, kept);
-            guard_settle(&bench->guard, kept, &bench->target, 0, &answer, bench->now_ns);
-        }
+        uint32_t kept = way != ATTEMPT ? keep_connection(bench, way) : CALL_NONE;
         if (bench->guard.holder == 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(2);
         live(bench, way, kept);
@@ -233,14 +268,11 @@ static void closed_with_a_limit(struct guard_bench *bench)
     bench->target.max_connections = 3;
 }
 
-static void probe_due(struct guard_bench *bench)
+static void closed(struct guard_bench *bench)
 {
     struct transitions transitions;
 
-    bench->target.breaker.probe_timeout_ns = 3600 * NS_PER_S; /* no deadline helps */
     circuit_close(circuits_at(&bench->segment, bench->circuit), bench->now_ns, &transitions);
-    bench_open(bench);
-    bench->now_ns += 100 * NS_PER_S;
 }
 
 #define MISSED_MAX 24u
@@ -258,6 +290,17 @@ static void a_probe_that_is_jumped_out_of_leaves_no_permit(void **state)
 static void a_request_that_is_jumped_out_of_leaves_nothing(void **state)
 {
     leave_at_each_instruction(*state, REQUEST, closed_with_a_limit, MISSED_MAX);
+}
+
+static void a_probe_on_a_kept_connection_that_is_jumped_out_of_leaves_no_permit(void **state)
+{
+    leave_at_each_instruction(*state, PROBING_REQUEST, closed, MISSED_MAX);
+}
+
+/* Its outcome is counted some steps after it was settled: that may be missed, the permit not. */
+static void a_probe_whose_answer_is_jumped_out_of_leaves_no_permit(void **state)
+{
+    leave_at_each_instruction(*state, PROBE_ANSWER, closed, POINTS_MAX / 2);
 }
 
 static int set_up(void **state)
@@ -280,6 +323,8 @@ int main(void)
         STEPS_TEST(an_attempt_that_is_jumped_out_of_leaves_no_record_and_no_share),
         STEPS_TEST(a_probe_that_is_jumped_out_of_leaves_no_permit),
         STEPS_TEST(a_request_that_is_jumped_out_of_leaves_nothing),
+        STEPS_TEST(a_probe_on_a_kept_connection_that_is_jumped_out_of_leaves_no_permit),
+        STEPS_TEST(a_probe_whose_answer_is_jumped_out_of_leaves_no_permit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
