@@ -14,6 +14,8 @@
 
 #define PERMILLE 1000u
 /* Two floors that one clock has set do not lie further apart: the longest retry_after_max that there is. */
+/* A CAS loses only to another floor. More of them in a row than this are corrupt memory that never rests. */
+#define LOOKS_MAX 4096u
 #define FLOORS_APART_MAX_NS (UINT64_C(30) * 86400 * 1000000000)
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
@@ -115,8 +117,9 @@ void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns)
      * Relaxed: published by the release of the word, at the settlement that follows. Loses only to a later floor, but
      * not to one that is later than the same clock can have set.
      */
-    while ((known < not_before_ns || known - not_before_ns > FLOORS_APART_MAX_NS) &&
-           !atomic_compare_exchange_strong_explicit(&circuit->not_before_ns, &known, not_before_ns,
+    for (unsigned int looks = 0; looks < LOOKS_MAX; looks++)
+        if ((known >= not_before_ns && known - not_before_ns <= FLOORS_APART_MAX_NS) ||
+            atomic_compare_exchange_strong_explicit(&circuit->not_before_ns, &known, not_before_ns,
                                                     memory_order_relaxed, memory_order_relaxed))
-        ;
+            return;
 }

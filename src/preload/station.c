@@ -150,6 +150,22 @@ static bool may_try_again(struct station *station)
                                                    memory_order_relaxed);
 }
 
+/* Joins, unless another thread was faster; returns the identity that stands. Jumped out of, it would keep a place. */
+OWN_FRAME static uint64_t join_anew(struct station *station, uint64_t present, uint32_t epoch)
+{
+    struct undisturbed before;
+    undisturbed_begin(&before);
+    uint32_t holder = join(station, guest_policy());
+    uint64_t mine = (uint64_t)epoch << 32 | holder;
+    if (atomic_compare_exchange_strong_explicit(&station->identity, &present, mine, memory_order_acq_rel,
+                                                memory_order_acquire))
+        present = mine;
+    else
+        process_leave(station->guard.segment, holder);
+    undisturbed_end(&before);
+    return present;
+}
+
 /*
  * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
  * copies its holder, which is the same for all, before it goes on.
@@ -160,13 +176,7 @@ OWN_FRAME static void adopt(struct station *station, uint32_t epoch)
     if (present >> 32 != epoch || ((uint32_t)present == 0 && may_try_again(station))) {
         if (present >> 32 != epoch && segment_is_private(&station->segment))
             guard_disown(&station->segment, (uint32_t)present);
-        uint32_t holder = join(station, guest_policy());
-        uint64_t mine = (uint64_t)epoch << 32 | holder;
-        if (atomic_compare_exchange_strong_explicit(&station->identity, &present, mine, memory_order_acq_rel,
-                                                    memory_order_acquire))
-            present = mine;
-        else
-            process_leave(station->guard.segment, holder);
+        present = join_anew(station, present, epoch);
     }
     if (station->guard.holder != (uint32_t)present) {
         station->guard.pid = lineage_pid();

@@ -258,11 +258,17 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
                                                 memory_order_relaxed);
         return false;
     }
+    if (hash_at(entry) != tombstone)
+        return false;
     clear(entry, now_ns);
     write_texts(entry, key);
     /* Release: the key is seen after all of the above. */
-    return atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, key->hash, memory_order_release,
-                                                   memory_order_relaxed);
+    if (atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, key->hash, memory_order_release,
+                                                memory_order_relaxed))
+        return true;
+    /* Taken from us, who were thought dead: see label. */
+    atomic_store_explicit(&entry->ready, 0, memory_order_release);
+    return false;
 }
 
 /* Of all who find no place, one looks for one that may be had. A time that lies ahead is long ago as well. */
@@ -330,6 +336,22 @@ static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64
     return atomic_load_explicit(&entry->hash, memory_order_seq_cst) == key->hash;
 }
 
+/*
+ * Writes the texts of a place that has the key. False: it has changed hands; who was stopped here for so long has
+ * written over another's texts: who has the place now finds that there are none, and writes its own.
+ */
+static bool label(struct circuit_entry *entry, const struct key *key)
+{
+    if (hash_at(entry) != key->hash)
+        return false;
+    write_texts(entry, key);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (hash_at(entry) == key->hash)
+        return true;
+    atomic_store_explicit(&entry->ready, 0, memory_order_release);
+    return false;
+}
+
 uint32_t circuits_find(struct segment *segment, const char *target, const char *destination, uint64_t now_ns)
 {
     struct key key = key_make(target, destination);
@@ -349,8 +371,8 @@ uint32_t circuits_find(struct segment *segment, const char *target, const char *
         struct circuit_entry *entry = &segment->circuits[index];
         if (!mark_used(entry, &key, now_ns))
             continue;
-        if (atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
-            write_texts(entry, &key);
+        if (atomic_load_explicit(&entry->ready, memory_order_acquire) == 0 && !label(entry, &key))
+            continue;
         return index;
     }
     return CIRCUIT_INDEX_NONE;

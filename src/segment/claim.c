@@ -90,9 +90,10 @@ static void raise_high(struct segment *segment, uint32_t call)
     uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_relaxed);
 
     /* seq_cst as in calls_begin: a look that is not told of the call that begins here sees the place. */
-    while (high <= call && !atomic_compare_exchange_weak_explicit(&segment->map->calls_high, &high, call + 1,
-                                                                  memory_order_seq_cst, memory_order_relaxed)) {
-    }
+    for (uint32_t rises = 0; high <= call && rises <= segment->capacity.calls; rises++)
+        if (atomic_compare_exchange_strong_explicit(&segment->map->calls_high, &high, call + 1, memory_order_seq_cst,
+                                                    memory_order_relaxed))
+            return;
 }
 
 static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)

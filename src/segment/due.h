@@ -20,6 +20,8 @@
 
 #define DUE_UNIT_BITS 20
 #define DUE_LOOKING UINT64_C(1)
+/* A CAS loses only to another step. More of them in a row than this are corrupt memory that never rests. */
+#define DUE_TRIES_MAX 4096u
 #define DUE_CHANGE UINT64_C(2)
 #define DUE_REST ((UINT64_C(1) << DUE_UNIT_BITS) - 1)
 
@@ -47,7 +49,9 @@ static inline void due_note(_Atomic uint64_t *word, uint64_t due_ns)
 {
     uint64_t known = atomic_load_explicit(word, memory_order_seq_cst);
 
-    while ((due_ns & ~DUE_REST) < (known & ~DUE_REST) || (known & DUE_LOOKING) != 0) {
+    for (unsigned int tries = 0; tries < DUE_TRIES_MAX; tries++) {
+        if ((due_ns & ~DUE_REST) >= (known & ~DUE_REST) && (known & DUE_LOOKING) == 0)
+            return;
         uint64_t earlier_ns = due_ns < (known & ~DUE_REST) ? due_ns : known;
 
         if (atomic_compare_exchange_weak_explicit(word, &known, due_changed(known, earlier_ns), memory_order_seq_cst,
@@ -61,13 +65,13 @@ static inline uint64_t due_look(_Atomic uint64_t *word)
 {
     uint64_t known = atomic_load_explicit(word, memory_order_seq_cst);
 
-    while ((known & DUE_LOOKING) == 0) {
+    for (unsigned int tries = 0; (known & DUE_LOOKING) == 0 && tries < DUE_TRIES_MAX; tries++) {
         uint64_t marked = due_changed(known, known) | DUE_LOOKING;
 
         if (atomic_compare_exchange_weak_explicit(word, &known, marked, memory_order_seq_cst, memory_order_seq_cst))
             return marked;
     }
-    return known;
+    return known | DUE_LOOKING; /* no mark that stands: nothing is raised by it */
 }
 
 /* The look is over: nothing that was seen is due before `next_ns`. */

@@ -23,6 +23,12 @@
 
 /* --- writing --- */
 
+/* A hand-over's time; by its last bit it is known for that of the next one, whose command was killed before its end. */
+static uint64_t time_of(uint32_t number, uint64_t real_ns)
+{
+    return (real_ns & ~UINT64_C(1)) | (number & 1);
+}
+
 /* Returns 0 or an errno. */
 static int write_next(int fd, struct segment *segment, const void *bytes, size_t size)
 {
@@ -33,7 +39,7 @@ static int write_next(int fd, struct segment *segment, const void *bytes, size_t
     if (code != 0)
         return code;
     atomic_store_explicit(&segment->map->handover_at[number & 1], at, memory_order_relaxed);
-    atomic_store_explicit(&segment->map->reloaded_ns, clock_real_ns(), memory_order_relaxed);
+    atomic_store_explicit(&segment->map->reloaded_ns, time_of(number, clock_real_ns()), memory_order_relaxed);
     /* Release: who sees the number finds the time, the place, and what was written there before. */
     atomic_store_explicit(&segment->map->reloads, number, memory_order_release);
     return 0;
@@ -76,8 +82,9 @@ const _Atomic uint32_t *handover_number(const struct segment *segment)
 bool handover_was_since(const struct segment *segment, uint64_t real_ns)
 {
     /* Acquire: see write_next. */
-    return atomic_load_explicit(&segment->map->reloads, memory_order_acquire) != 0 &&
-           atomic_load_explicit(&segment->map->reloaded_ns, memory_order_relaxed) >= real_ns;
+    uint32_t number = atomic_load_explicit(&segment->map->reloads, memory_order_acquire);
+    uint64_t reloaded_ns = atomic_load_explicit(&segment->map->reloaded_ns, memory_order_relaxed);
+    return number != 0 && ((reloaded_ns ^ number) & 1) == 0 && (reloaded_ns | 1) >= real_ns;
 }
 
 /* --- reading --- */

@@ -140,7 +140,7 @@ struct segment_header {
     _Atomic uint64_t calls_spare[4];
     _Alignas(64) _Atomic uint32_t reloads; /* how many edited policies were handed over (handover.c) */
     uint32_t reserved3;
-    _Atomic uint64_t reloaded_ns; /* real clock: the last time */
+    _Atomic uint64_t reloaded_ns; /* real clock: the last time; its last bit is the number's */
     _Atomic uint64_t handover_at[2]; /* where in the file the last of the even and of the odd ones lies */
     _Atomic uint64_t handover_spare[4];
     _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process.c) */

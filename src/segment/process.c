@@ -104,9 +104,10 @@ static void raise_high(struct segment *segment, uint32_t index)
     _Atomic uint32_t *mark = &segment->map->processes_high;
     uint32_t high = atomic_load_explicit(mark, memory_order_relaxed);
     /* Release: whoever sees the place below the mark sees its claim. A failed exchange loads the present mark. */
-    while (high <= index &&
-           !atomic_compare_exchange_weak_explicit(mark, &high, index + 1, memory_order_release, memory_order_relaxed))
-        ;
+    for (uint32_t rises = 0; high <= index && rises <= segment->capacity.processes; rises++)
+        if (atomic_compare_exchange_strong_explicit(mark, &high, index + 1, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
 }
 
 struct newcomer {

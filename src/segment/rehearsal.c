@@ -10,6 +10,8 @@
 #include "segment/layout.h"
 
 #define NUMBER_BITS 32
+/* A CAS loses only to another call's. More of them in a row than this are corrupt memory that never rests. */
+#define TRIES_MAX 4096u
 
 /* A word of the entry: run:32 | number of the next call:32. */
 static uint64_t word_after(uint64_t word, uint32_t run)
@@ -43,7 +45,7 @@ uint32_t rehearsal_number(struct segment *segment, uint32_t circuit, uint32_t ru
     /*
      * Relaxed: the number orders nothing else. A free place that another run takes at the same moment is not ours then.
      */
-    for (;;) {
+    for (unsigned int tries = 0; tries < TRIES_MAX; tries++) {
         _Atomic uint64_t *place = place_of(entry, run);
         uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
 
@@ -51,6 +53,7 @@ uint32_t rehearsal_number(struct segment *segment, uint32_t circuit, uint32_t ru
                                                   memory_order_relaxed))
             return word >> NUMBER_BITS == run ? (uint32_t)word : 0;
     }
+    return 0;
 }
 
 void rehearsal_mark(struct segment *segment, uint32_t circuit, uint32_t call, unsigned int shard)

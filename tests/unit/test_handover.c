@@ -102,6 +102,19 @@ static void the_number_grows_with_each_one(void **state)
     assert_true(handover_was_since(&place->segment, after));
 }
 
+/* As a command leaves it that is killed a moment too early. */
+static void a_hand_over_that_did_not_come_to_its_end_makes_the_former_no_later(void **state)
+{
+    struct state *place = *state;
+    hand_over(place, "first");
+    uint64_t after = clock_real_ns() + 1;
+    hand_over(place, "second");
+    atomic_store(&place->segment.map->reloads, 1);
+    assert_false(handover_was_since(&place->segment, after));
+    hand_over(place, "second, once more");
+    assert_true(handover_was_since(&place->segment, after));
+}
+
 static void after_the_last_number_comes_one_that_is_not_none(void **state)
 {
     struct state *place = *state;
@@ -405,6 +418,7 @@ int main(void)
         STATE_TEST(what_was_written_is_read),
         STATE_TEST(large_and_small_ones_in_turn_let_the_file_grow_no_further_than_they_need),
         STATE_TEST(the_number_grows_with_each_one),
+        STATE_TEST(a_hand_over_that_did_not_come_to_its_end_makes_the_former_no_later),
         STATE_TEST(after_the_last_number_comes_one_that_is_not_none),
         STATE_TEST(an_empty_one_is_none_and_a_large_one_is_not_read),
         STATE_TEST(a_place_beyond_the_files_end_is_not_read),

@@ -1,6 +1,6 @@
 /*
- * test_reload.c - an edited policy, and what comes in between while a running program takes it: a handler that jumps
- * out, and another thread's fork.
+ * test_in_between.c - what comes in between while the library does what is not to be left half done, as the taking of
+ * an edited policy: a handler that jumps out, and another thread's fork.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "segment/process.h"
+#include "segment/segment.h"
 #include "support.h"
 
 /* --- in between: the library's mmap is this program's --- */
@@ -20,7 +22,7 @@
 static void (*_Atomic in_between)(int protection, int flags);
 static _Atomic unsigned int given_back; /* rooms of policies that became zeros */
 
-__attribute__((visibility("default"))) void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+static void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
     void (*meanwhile)(int, int) = atomic_load(&in_between);
     void *memory = (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
@@ -29,6 +31,18 @@ __attribute__((visibility("default"))) void *mmap(void *at, size_t size, int pro
     if (meanwhile)
         meanwhile(protection, flags);
     return memory;
+}
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    return map(at, size, protection, flags, fd, offset);
+}
+
+EXPORTED void *mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset)
+{
+    return map(at, size, protection, flags, fd, offset);
 }
 
 /* --- reloading --- */
@@ -86,6 +100,51 @@ static void policy_is_taken_though_a_handler_jumps_out_while_it_is(void **state)
     server_stop(&server);
 }
 
+static void interrupt_joining(int protection, int flags)
+{
+    if (protection == PROT_NONE && flags == MAP_SHARED) /* the proof that the place is this process's */
+        interrupt(protection, flags);
+}
+
+static unsigned int places_of_this_process(void)
+{
+    char path[PATH_MAX];
+    struct segment segment = {0};
+    struct segment_error error;
+    struct process_view view;
+    uint32_t cursor = 0;
+    unsigned int count = 0;
+    CHECK(segment_path(getenv("SOCKFUSE_STATE"), getenv("SOCKFUSE_POLICY"), path, sizeof path) &&
+          segment_open(&segment, path, false, &error));
+    while (process_next(&segment, &cursor, &view))
+        count += view.pid == (uint32_t)getpid();
+    segment_detach(&segment);
+    return count;
+}
+
+static void join_and_jump(void *context)
+{
+    struct sigaction action = {.sa_handler = jump};
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    if (sigsetjmp(way_out, 1) == 0) {
+        atomic_store(&in_between, interrupt_joining);
+        is_refused(context);
+        CHECK(!"it joined");
+    }
+    CHECK(!is_refused(context));
+    CHECK(places_of_this_process() == 1);
+}
+
+static void child_has_one_place_though_a_handler_jumps_out_while_it_joins(void **state)
+{
+    struct server server;
+    (void)state;
+    server_start(&server, "127.0.0.1", SERVER_LISTENS);
+    assert_false(is_refused(&server));
+    assert_true(exited_well(actor_wait(actor_fork(join_and_jump, &server))));
+    server_stop(&server);
+}
+
 /* --- a fork --- */
 
 static pid_t child;
@@ -138,6 +197,7 @@ int main(int argc, char **argv)
     const struct scene scenes[] = {{NULL, NULL}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policy_is_taken_though_a_handler_jumps_out_while_it_is),
+        cmocka_unit_test(child_has_one_place_though_a_handler_jumps_out_while_it_joins),
         cmocka_unit_test(child_of_a_fork_in_the_middle_of_a_sweep_gives_policies_back),
     };
     stage_enter(argc, argv, stage_policy, scenes);
