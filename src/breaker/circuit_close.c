@@ -1,8 +1,9 @@
 /*
- * circuit_close.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, and the outcomes of
- * calls that went against its word.
+ * circuit_close.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, and the
+ * outcomes of calls that went against its word.
  *
- * No clock, no system call, nothing held, as everywhere in the circuit; of all that change the word at one moment one wins.
+ * No clock, no system call, nothing held, as everywhere in the circuit; of all that change the word at one moment one
+ * wins.
  */
 #include <stdatomic.h>
 

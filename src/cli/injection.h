@@ -9,8 +9,8 @@
 #include "policy/policy.h"
 
 /*
- * False: some target injects a fault for which a socket must be made deaf (all but refuse, delay and slow), and the kernel does
- * not allow this user to. Opens and closes a socket to find out; true also where that tells nothing.
+ * False: some target injects a fault for which a socket must be made deaf (all but refuse, delay and slow), and the
+ * kernel does not allow this user to. Opens and closes a socket to find out; true also where that tells nothing.
  */
 bool injection_is_allowed(const struct policy *policy);
 

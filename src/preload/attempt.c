@@ -190,7 +190,8 @@ static void set_elsewhere(int fd, bool is_there)
 static bool is_elsewhere(descriptor entry)
 {
     const struct connection *connection = life_of_anybody(entry);
-    return connection ? atomic_load_explicit(&connection->is_aside, memory_order_relaxed) : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
+    return connection ? atomic_load_explicit(&connection->is_aside, memory_order_relaxed)
+                      : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
 }
 
 /* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */

@@ -25,7 +25,8 @@
 static struct connection *still(descriptor entry, int fd)
 {
     struct connection *connection = descriptor_get(fd) == entry ? life_of_anybody(entry) : NULL;
-    bool is_ours = connection && (connection->epoch == lineage_epoch() || atomic_load_explicit(&connection->is_aside, memory_order_relaxed));
+    bool is_ours = connection && (connection->epoch == lineage_epoch() ||
+                                  atomic_load_explicit(&connection->is_aside, memory_order_relaxed));
     return is_ours ? connection : NULL;
 }
 

@@ -38,8 +38,8 @@
  *                  data_end, data_has_heap, data_pages: the same of the program's data
  *   tls.c          tls_thread: what a thread's TLS library does; table: sessions and their connections
  *   wrap_tls.c     callers, for each function: which one a caller means
- *   segment/       clock.c: clocks; log.c: standard_error: what it was at the start; life.c: own_space, own_proc:
- *                  the pid name space
+ *   segment/       clock.c: clocks; log.c: standard_error: what it was at the start; process_life.c: own_space,
+ *                  own_proc: the pid name space
  */
 #ifndef SOCKFUSE_PRELOAD_GUEST_H
 #define SOCKFUSE_PRELOAD_GUEST_H
@@ -101,8 +101,6 @@ struct station *guest_station(enum target_scope scope);
  * To be called before guest_station for a call: looks, once a second at the most, whether the segment's file still
  * stands (one system call); if it was deleted or replaced, the calls go where new processes go (station.h).
  */
-/* An attempt passes, for this process has no place in the segment: counted there. */
-void guest_note_no_place(enum target_scope scope);
 #define STATION_LOOK_NS UINT64_C(1000000000)
 static inline void guest_look(uint64_t real_ns)
 {
@@ -111,6 +109,8 @@ static inline void guest_look(uint64_t real_ns)
 }
 /* The present station of that scope, without any of this; NULL if there is none. */
 struct station *guest_station_now(enum target_scope scope);
+/* An attempt passes, for this process has no place in the segment: counted there. */
+void guest_note_no_place(enum target_scope scope);
 
 /* At exit: gives the process's slots back. */
 void guest_leave(void);

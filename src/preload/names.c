@@ -21,6 +21,7 @@ struct host {
 struct entry {
     _Atomic uint64_t hash;    /* of the address; what a search looks at first */
     _Atomic uint32_t version; /* odd while it is written */
+    _Atomic uint32_t seen;    /* the odd version that the last round found */
     _Atomic uint32_t answer;
     _Atomic uint64_t host[WORDS(struct host)];
     _Atomic uint64_t name[WORDS(struct host_name)];
@@ -85,16 +86,24 @@ static void entry_write(struct entry *entry, const struct endpoint *address, con
     struct host host = {(uint32_t)address->family, address->scope_id, {0}};
     uint32_t version = atomic_load_explicit(&entry->version, memory_order_relaxed);
     memcpy(host.address, address->address, sizeof host.address);
-    /* Whoever finds another writer inside leaves the entry to it: one forgotten name is no harm, waiting would be. */
-    if ((version & 1) || !atomic_compare_exchange_strong_explicit(&entry->version, &version, version + 1,
-                                                                  memory_order_acquire, memory_order_relaxed))
+    /*
+     * Whoever finds another writer inside leaves the entry to it: one forgotten name is no harm, waiting would be. If
+     * it is there after a whole round of the table too, it was jumped out of, or is the parent's.
+     */
+    if ((version & 1) && atomic_exchange_explicit(&entry->seen, version, memory_order_relaxed) != version)
+        return;
+    uint32_t mine = (version | 1) + (version & 1) * 2;
+    if (!atomic_compare_exchange_strong_explicit(&entry->version, &version, mine, memory_order_acquire,
+                                                 memory_order_relaxed))
         return;
     atomic_thread_fence(memory_order_release); /* the odd version is visible before the words change */
     write_words(entry->host, &host, WORDS(struct host));
     write_words(entry->name, name, WORDS(struct host_name));
     atomic_store_explicit(&entry->answer, answer, memory_order_relaxed);
     atomic_store_explicit(&entry->hash, hash, memory_order_relaxed);
-    atomic_store_explicit(&entry->version, version + 2, memory_order_release);
+    /* It stays odd if it was taken from us, who were so late. */
+    atomic_compare_exchange_strong_explicit(&entry->version, &mine, mine + 1, memory_order_release,
+                                            memory_order_relaxed);
 }
 
 /* How many there are to be looked at. */

@@ -2,9 +2,9 @@
  * playing.c - what a program meets after the connection in a rehearsal:
  * the reset, or the canned answer. See rehearsal.h.
  *
- * The socket is connected to itself (but for silence and ends on a kept connection), so what is sent into it comes out of it: the program is woken and reads by
- * whatever means, as it would from a server. What the program itself sends is taken by the wrapper. (What it sends
- * unseen, by stdio, the filter drops.)
+ * The socket is connected to itself (but for silence and ends on a kept connection), so what is sent into it comes out
+ * of it: the program is woken and reads by whatever means, as it would from a server. What the program itself sends is
+ * taken by the wrapper. (What it sends unseen, by stdio, the filter drops.)
  */
 #define _GNU_SOURCE
 #include <errno.h>

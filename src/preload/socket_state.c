@@ -71,8 +71,9 @@ static struct socket_state tcp_state(int fd)
 }
 
 /*
- * What poll says of it within that time, POLLHUP and POLLERR always; negative: it failed. Not libc's function: that is a cancellation
- * point, also where the program's own call is none (tests/preload/test_threads.c), and some programs bring their own.
+ * What poll says of it within that time, POLLHUP and POLLERR always; negative: it failed. Not libc's function: that is
+ * a cancellation point, also where the program's own call is none (tests/preload/test_threads.c), and some programs
+ * bring their own.
  */
 static int poll_for(int fd, short events, int ms)
 {

@@ -248,7 +248,7 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
                                                  memory_order_relaxed))
         return false;
     const bool is_referred_to = calls_refer_to(segment, index);
-    /* Of one whose taker was killed nobody knows the key any more: it is theirs who refer to it, until they are gone. */
+    /* Of one whose taker was killed nobody knows the key any more: it is theirs who refer to it, till they are gone. */
     if (!is_key && is_referred_to)
         return false;
     if (is_key && (is_referred_to || !is_idle(entry, now_ns))) {

@@ -1,6 +1,6 @@
 /*
- * gone.h - a segment whose file is gone: whether it was really deleted or written over, and how its memory goes back under threads that
- * may still be inside.
+ * gone.h - a segment whose file is gone: whether it was really deleted or written over, and how its memory goes back
+ * under threads that may still be inside.
  *
  * Async-signal-safe, little stack; system calls as said. errno is not kept.
  */

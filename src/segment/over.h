@@ -2,9 +2,9 @@
  * over.h - segments that are over: nobody uses them, and they are removed.
  *
  * Circuits outlive their processes on purpose: a restart must not forget that a dependency is down. But a run of `-t`
- * or `-o` with other ones each time (a test's port, a rehearsal's seed) leaves a file each time. So who starts removes such files that nobody
- * has used for a day, and of those that nobody uses the oldest ones beyond a few; those of a policy's file alone stay until
- * `sockfuse forget`. Start-up and the command line only: allocates.
+ * or `-o` with other ones each time (a test's port, a rehearsal's seed) leaves a file each time. So who starts removes
+ * such files that nobody has used for a day, and of those that nobody uses the oldest ones beyond a few; those of a
+ * policy's file alone stay until `sockfuse forget`. Start-up and the command line only: allocates.
  */
 #ifndef SOCKFUSE_SEGMENT_OVER_H
 #define SOCKFUSE_SEGMENT_OVER_H

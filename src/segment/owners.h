@@ -1,9 +1,10 @@
 /*
  * owners.h - whether the owners of records live: asked seldom, and remembered for all processes.
  *
- * To ask costs system calls. So each owner is asked about once a second at the most, whoever asks (a probe's holder, for
- * whose sake all others are refused, a hundred times a second); in between it lives, as it did then. Who finds one dead takes its slot away, so that nobody asks again, and lets its records be looked for
- * (burial.h). Private to src/segment. Async-signal-safe.
+ * To ask costs system calls. So each owner is asked about once a second at the most, whoever asks (a probe's holder,
+ * for whose sake all others are refused, a hundred times a second); in between it lives, as it did then. Who finds one
+ * dead takes its slot away, so that nobody asks again, and lets its records be looked for (burial.h). Private to
+ * src/segment. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_OWNERS_H
 #define SOCKFUSE_SEGMENT_OWNERS_H
