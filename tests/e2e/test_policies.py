@@ -477,7 +477,7 @@ class Rehearsal(Policy):
         server = self.start(answer_http)
         self.take(payments=server.destination)
         script = (f"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "
-                  f"curl -s -o /dev/null -w '%{{http_code}} ' --max-time 2 {server.url}; echo $?; done")
+                  f"curl -s -o /dev/null -w '%{{http_code}} ' --max-time 5 {server.url}; echo $?; done")
         result = self.sandbox.run(["sh", "-c", script], env={"SOCKFUSE_RUN": None})
         return server, result.stdout.splitlines()
 
