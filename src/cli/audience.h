@@ -1,18 +1,20 @@
 /*
- * audience.h - whom a force reaches in one policy: its segment, and what the processes there are known to run.
+ * audience.h - whom a force reaches in one policy: its segment, and what the processes there run.
  *
- * For `sockfuse open`, `close` and `auto`. A process that is attached does not ask a circuit whose target is off, or
- * kept to itself, in the policy that it runs: it is told of apart, and why.
+ * For `sockfuse open`, `close` and `auto`. A process that is attached does not ask a circuit that the policy which it
+ * runs does not have, or whose target is off there, or kept to itself: it is told of apart, and why. What the file says
+ * does not matter to it before a reload.
  */
 #ifndef SOCKFUSE_CLI_AUDIENCE_H
 #define SOCKFUSE_CLI_AUDIENCE_H
 
 #include "cli/reach.h"
+#include "cli/running.h"
 #include "cli/select.h"
 
 struct audience {
-    struct segment *segment;          /* to write in */
-    const struct policy *policy;      /* the file's; NULL: it can't be read */
+    struct segment *segment;          /* to write in, once it is open */
+    const struct running *running;    /* what is in force */
     const struct policy *handed_over; /* the last one that running processes were told; NULL: none */
     void *bytes;                      /* which that lies in */
     size_t size;
@@ -22,9 +24,8 @@ struct audience {
     bool gathered, in_use, others_unusable;
 };
 
-/* `segment` is `selected`'s, or a fresh one. Free it with audience_free, before the segment. */
-void audience_know(struct audience *audience, struct segment *segment, const struct selected *selected,
-                   const struct policy *policy);
+/* `running` is of `selected`. Free it with audience_free, before them. */
+void audience_know(struct audience *audience, const struct selected *selected, const struct running *running);
 void audience_free(struct audience *audience);
 
 /* Looks who there is, once. To be called after the word stands: who attaches from then on finds it. */

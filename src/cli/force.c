@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/duration.h"
+#include "cli/meant.h"
 #include "cli/rows.h"
 #include "cli/select.h"
 #include "cli/table.h"
@@ -102,7 +103,7 @@ static const char *state_now(const struct audience *audience, const char *target
 {
     struct rows rows;
     const char *name = circuit_state_name(CIRCUIT_CLOSED);
-    rows_collect(&rows, audience->segment, audience->policy, now_ns);
+    rows_collect_running(&rows, audience->segment, audience->running, now_ns);
     for (size_t i = 0; i < rows.count; i++) {
         if (strcmp(rows.at[i].target_name, target) == 0 && strcmp(rows.at[i].destination, destination) == 0)
             name = circuit_state_name(row_state(&rows.at[i]));
@@ -145,7 +146,7 @@ static char *describe(struct force force, uint64_t now_ns)
 
 /* Sets the word, and says what it was and is. */
 static void set_word(struct order *order, const struct audience *audience, uint32_t circuit,
-                     const struct target *target, const char *target_name, const char *destination)
+                     enum target_mode mode, const char *target_name, const char *destination)
 {
     const struct force wanted = force_wanted(order), present = force_read(audience->segment, circuit, order->now_ns);
     char *before = present.word != FORCED_NONE
@@ -158,7 +159,7 @@ static void set_word(struct order *order, const struct audience *audience, uint3
         say(audience, destination, target_name, what, NULL);
     } else {
         order->command.segment = audience->segment;
-        force_set(&order->command, order->user, circuit, wanted, target != NULL ? target->mode : MODE_ENFORCE,
+        force_set(&order->command, order->user, circuit, wanted, mode,
                   order->now_ns);
         if (wanted.word == FORCED_NONE) {
             what = format_text("given back, now %s", state_now(audience, target_name, destination, order->now_ns));
@@ -174,9 +175,9 @@ static void set_word(struct order *order, const struct audience *audience, uint3
     free(before);
 }
 
-static void force(struct order *order, struct audience *audience, const struct target *target, const char *target_name,
-                  const char *destination)
+static void force(struct order *order, struct audience *audience, const struct meant_circuit *circuit_meant)
 {
+    const char *target_name = circuit_meant->target_name, *destination = circuit_meant->destination;
     if (is_again(order, audience, target_name, destination))
         return;
     uint32_t circuit = circuits_find(audience->segment, target_name, destination, order->now_ns);
@@ -186,7 +187,7 @@ static void force(struct order *order, struct audience *audience, const struct t
         return;
     }
     order->done++;
-    set_word(order, audience, circuit, target, target_name, destination);
+    set_word(order, audience, circuit, circuit_meant->mode, target_name, destination);
     audience_gather(audience);
     size_t reached = audience_tell(audience, destination, target_name);
     order->reached += reached;
@@ -198,62 +199,10 @@ static void force(struct order *order, struct audience *audience, const struct t
 
 /* --- one policy --------------------------------------------------------------------------------------------------- */
 
-/* What of one policy is meant: circuits that stand, and one that DEST would have. */
-struct meant {
-    struct rows rows;
-    struct policy_match match; /* target NULL: none */
-    char destination[DESTINATION_MAX];
-    bool any, hidden, nameless;
-};
-
-static bool is_meant(const struct order *order, const struct row *row)
-{
-    return strcmp(row->target_name, order->text) == 0 ||
-           (order->is_destination && strcmp(row->destination, order->destination.text) == 0);
-}
-
-static bool is_hidden(const struct target *target, bool called)
-{
-    return !called && target != NULL && target->scope == SCOPE_PROCESS;
-}
-
-static void find_meant(struct meant *meant, const struct order *order, const struct segment *segment,
-                       const struct policy *policy)
-{
-    const char *const names[] = {order->destination.name};
-    *meant = (struct meant){.match = {.target = NULL}};
-    rows_collect(&meant->rows, segment, policy, order->now_ns);
-    for (size_t i = 0; i < meant->rows.count; i++) {
-        const struct row *row = &meant->rows.at[i];
-        if (!is_meant(order, row))
-            continue;
-        if (is_hidden(row->target, row->called))
-            meant->hidden = true;
-        else if (row->destination[0] == '\0')
-            meant->nameless = true;
-        else
-            meant->any = true;
-    }
-    if (meant->any || meant->hidden || policy == NULL || !order->is_destination ||
-        !policy_match(policy, &order->destination.endpoint, names, order->destination.name != NULL, &meant->match))
-        return;
-    meant->hidden = is_hidden(meant->match.target, false);
-    meant->any = !meant->hidden && policy_destination(&meant->match, &order->destination.endpoint, names,
-                                                      meant->destination, sizeof meant->destination) > 0;
-}
-
 static void obey(struct order *order, const struct meant *meant, struct audience *audience)
 {
-    if (meant->destination[0] != '\0') {
-        force(order, audience, meant->match.target, meant->match.target->name, meant->destination);
-        return;
-    }
-    for (size_t i = 0; i < meant->rows.count; i++) {
-        const struct row *row = &meant->rows.at[i];
-        if (is_meant(order, row) && row->destination[0] != '\0' && !is_hidden(row->target, row->called) &&
-            select_has_time(audience->selected))
-            force(order, audience, row->target, row->target_name, row->destination);
-    }
+    for (size_t i = 0; i < meant->count && select_has_time(audience->selected); i++)
+        force(order, audience, &meant->at[i]);
 }
 
 /* The policy's segment, to write in: the one in use, or a fresh one for a policy that -p named. */
@@ -273,16 +222,14 @@ static bool open_segment(struct segment *segment, const struct selected *selecte
     return opened;
 }
 
-static void act_in(struct order *order, const struct meant *meant, const struct selected *selected,
-                   const struct policy *policy, struct selection *selection)
+static void act_in(struct order *order, const struct meant *meant, struct audience *audience,
+                   struct selection *selection)
 {
     struct segment *segment = allocate(1, sizeof *segment);
-    if (open_segment(segment, selected, policy, &selection->places)) {
-        struct audience audience;
-        audience_know(&audience, segment, selected, policy);
-        audience.others_unusable = select_missed(selection);
-        obey(order, meant, &audience);
-        audience_free(&audience);
+    if (open_segment(segment, audience->selected, audience->running->file, &selection->places)) {
+        audience->segment = segment;
+        audience->others_unusable = select_missed(selection);
+        obey(order, meant, audience);
         select_detach(segment);
     } else {
         order->failed++;
@@ -292,27 +239,29 @@ static void act_in(struct order *order, const struct meant *meant, const struct 
 
 static void act_on(struct order *order, const struct selected *selected, struct selection *selection)
 {
-    char *why;
-    struct policy *policy = policy_of_selected(selected, &why);
+    struct running running;
+    struct audience audience;
     struct meant meant;
-    if (policy == NULL)
-        warnx("%s: %s; only circuits that stand can be found", selected->identity, why);
-    find_meant(&meant, order, &selected->segment, policy);
-    if (meant.hidden) {
+    running_collect(&running, selected);
+    if (running.file == NULL)
+        warnx("%s: %s; only circuits of running programs can be found", selected->identity, running.file_why);
+    audience_know(&audience, selected, &running);
+    meant_find(&meant, order->text, order->is_destination ? &order->destination : NULL, &audience, order->now_ns);
+    if (meant.hidden && meant.count == 0) {
         warnx("%s: each process of %s keeps this circuit to itself (scope = process), out of reach", order->text,
               selected->identity);
         order->failed++;
     }
-    if (meant.nameless && !meant.any) {
+    if (meant.nameless && meant.count == 0) {
         warnx("%s: no circuit of this target stands yet in %s, and its patterns leave open which there can be; name "
               "a destination", order->text, selected->identity);
         order->failed++;
     }
-    if (meant.any)
-        act_in(order, &meant, selected, policy, selection);
-    rows_free(&meant.rows);
-    policy_free(policy);
-    free(why);
+    if (meant.count > 0)
+        act_in(order, &meant, &audience, selection);
+    meant_free(&meant);
+    audience_free(&audience);
+    running_free(&running);
 }
 
 /* --- the commands ------------------------------------------------------------------------------------------------- */

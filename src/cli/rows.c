@@ -246,14 +246,18 @@ void rows_collect(struct rows *rows, const struct segment *segment, const struct
 /* --- what is over ------------------------------------------------------------------------------------------------- */
 
 /*
- * Whether the policy's target of that name still takes the row's destination. An address of a name that the program
- * resolved may be anything.
+ * Whether the policy's target of that name takes that destination (NULL: the text is none). An address of a name that
+ * the program resolved may be anything.
  */
-static bool takes(const struct policy *policy, const struct row *row, const struct destination *destination)
+static bool takes(const struct policy *policy, const char *target_name, const char *text,
+                  const struct destination *destination)
 {
-    const struct target *target = policy_target_named(policy, row->target_name);
-    if (target == NULL || target->circuit == CIRCUIT_BY_TARGET || destination == NULL)
-        return target != NULL;
+    const struct target *target = policy_target_named(policy, target_name);
+    /* The circuit of a whole target is called as the target is. */
+    if (target == NULL || target->circuit == CIRCUIT_BY_TARGET)
+        return target != NULL && strcmp(text, target_name) == 0;
+    if (destination == NULL)
+        return strcmp(text, target_name) != 0;
     if (target->circuit == CIRCUIT_BY_ADDRESS && policy->has_host_patterns)
         return true;
     const char *names[] = {destination->name};
@@ -271,10 +275,21 @@ static bool is_wanted(const struct row *row, const struct running *running)
     bool wanted = false;
     for (size_t i = 0; i < running->edition_count && !wanted; i++) {
         const struct policy *policy = running->editions[i].policy;
-        wanted = policy == NULL || takes(policy, row, is_read ? &destination : NULL);
+        wanted = policy == NULL ||
+                 takes(policy, row->target_name, row->destination, is_read ? &destination : NULL);
     }
     destination_free(&destination);
     return wanted;
+}
+
+bool rows_takes(const struct policy *policy, const char *target_name, const char *text)
+{
+    struct destination destination;
+    char why[DESTINATION_WHY_MAX];
+    const bool is_read = destination_read(&destination, text, why);
+    const bool is_taken = takes(policy, target_name, text, is_read ? &destination : NULL);
+    destination_free(&destination);
+    return is_taken;
 }
 
 static enum ended why_ended(const struct row *row, const struct running *running)

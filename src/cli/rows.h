@@ -59,6 +59,9 @@ void rows_collect_running(struct rows *rows, const struct segment *segment, cons
                           uint64_t now_ns);
 void rows_free(struct rows *rows);
 
+/* Whether the policy has a circuit of that target for that destination, as circuits are called. */
+bool rows_takes(const struct policy *policy, const char *target_name, const char *destination);
+
 /* How its calls are handled: an operator's word goes before the target's mode. */
 enum target_mode row_mode(const struct row *row);
 /* The state that the next call meets: the mode can override the circuit's own. */

@@ -403,7 +403,7 @@ class Reload(Control):
         client.ask(do="hold", port=self.server.port)
         self.edit(mode="off")
         self.does("reload")
-        self.does("open", self.server.destination)
+        self.assertIn("mode = off", self.does("open", self.server.destination, status=1))
         client.ask(do="hold", port=self.server.port)
         self.assertEqual(client.ask(do="ask")[-1], "answered")
 

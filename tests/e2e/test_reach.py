@@ -133,6 +133,60 @@ class Reached(Control):
         for words in ("auto", self.server.destination), ("reload",), ("close", self.server.destination):
             self.assertIn("no program runs under", self.does(*words, status=1))
 
+    def test_what_the_file_says_since_reaches_nobody_before_a_reload(self):
+        self.start(Server())
+        self.guard(self.server)
+        client, where = self.client(), self.server.destination
+        self.assertEqual(self.call(client), "answered")
+        self.sandbox.policy(f"[renamed]\nmatch = {where}\n")
+        out = self.does("open", "renamed", status=1)
+        self.assertIn(f"{where}: not reached: pid {client.pid} (", out)
+        self.assertIn("for the policy that it runs has no such target (sockfuse reload brings it the file's)", out)
+        self.assertNotIn("; reached", out)
+        self.assertEqual(self.call(client), "answered")
+        # By the destination the circuit is meant that the program has, whatever the file calls it.
+        self.assertIn(f"{where}: forced open, was closed; reached 1 program\n", self.does("open", where))
+        self.assertEqual(self.call(client), "ECONNREFUSED")
+        self.does("auto", where)
+        self.assertEqual(self.call(client), "answered")
+
+    def test_a_mode_or_scope_of_the_edited_file_does_not_count_before_a_reload(self):
+        self.start(Server())
+        self.guard(self.server)
+        client, where = self.client(), self.server.destination
+        for line in ("mode = off", "scope = process", "circuit = target", "this is no line"):
+            self.sandbox.policy(f"[web]\nmatch = {where}\n{line}\n")
+            self.assertIn(f"{where}: forced open, was closed; reached 1 program\n", self.does("open", where), line)
+            self.assertEqual(self.call(client), "ECONNREFUSED", line)
+            self.assertIn("given back, now closed, was forced open; reached 1 program\n", self.does("auto", where))
+            self.assertEqual(self.call(client), "answered", line)
+
+    def test_a_destination_that_only_the_running_policy_takes_can_be_forced_before_its_first_call(self):
+        self.start(Server())
+        self.guard(self.server)
+        client = self.client()
+        self.sandbox.policy("[other]\nmatch = 127.0.0.1:9\n")
+        self.assertIn("reached 1 program\n", self.does("open", self.server.destination))
+        self.assertEqual(self.call(client), "ECONNREFUSED")
+
+    def test_what_was_handed_over_counts_for_who_takes_it_with_his_next_call(self):
+        self.start(Server())
+        self.guard(self.server)
+        client, where = self.client(), self.server.destination
+        self.sandbox.policy(f"[renamed]\nmatch = {where}\n")
+        self.assertIn("1 takes it with its next call", self.does("reload"))
+        self.assertIn(f"{where} (renamed): forced open, was closed; reached 1 program\n", self.does("open", "renamed"))
+        self.assertEqual(self.call(client), "ECONNREFUSED")
+
+    def test_many_that_are_not_reached_for_one_reason_take_one_line(self):
+        self.start(Server())
+        self.guard(self.server)
+        for _ in range(3):
+            self.client()
+        self.sandbox.policy("[other]\nmatch = 127.0.0.1:9\n")
+        lines = self.does("open", "other", status=1).splitlines()
+        self.assertEqual(len([line for line in lines if "not reached: " in line]), 1, lines)
+
     def test_who_takes_an_edited_policy_within_the_second_runs_it_and_the_rest_is_named(self):
         self.start(Server(), clock=False)
         silent = Server(stay_silent)
