@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/destination.h"
+#include "cli/reach.h"
 #include "cli/rows.h"
 #include "cli/select.h"
 #include "cli/table.h"
@@ -32,7 +33,7 @@ static const char help[] =
     "is left alone (give it back first: sockfuse auto).\n"
     "\n"
     "  -p, --policy FILE  the policy; with DEST or --ended: only this one\n" WHOSE_HELP
-    "      --ended        the circuits of every policy that no running program uses\n"
+    "      --ended        the circuits of every policy that no running program uses, and in which none is forced\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
@@ -56,30 +57,33 @@ static unsigned int count_circuits(const struct segment *segment)
     return count;
 }
 
-/* " 12 (curl), 14 (wget)"; to be freed. */
-static char *list_users(const struct segment *segment)
-{
-    struct process_view process;
-    char *list = copy_text("");
-    for (uint32_t cursor = 0; process_next(segment, &cursor, &process);) {
-        char *longer = format_text("%s%s %" PRIu32 " (%s)", list, list[0] != '\0' ? "," : "", process.pid,
-                                   process.program);
-        free(list);
-        list = longer;
-    }
-    return list;
-}
-
 static void refuse_used(struct order *order, const struct selected *selected, const struct segment *segment)
 {
     /* What is asked for by `--ended` is what nobody uses. */
     if (order->ended)
         return;
-    char *users = list_users(segment);
-    warnx("%s%s: running programs use it:%s; its circuits are not forgotten", selected->identity, selected->whose,
-          users);
-    free(users);
+    struct naming users = {0};
+    struct reach reach;
+    reach_collect(&reach, segment);
+    for (size_t i = 0; i < reach.count; i++)
+        naming_add(&users, &reach.at[i], NULL);
+    warnx("%s%s: running programs use it: %s; its circuits are not forgotten", selected->identity, selected->whose,
+          naming_text(&users));
+    naming_free(&users);
+    reach_free(&reach);
     order->failed++;
+}
+
+/* A word was given for the program that starts next: it waits, and is not over. */
+static bool is_told(const struct selected *selected)
+{
+    struct rows rows;
+    bool is_forced = false;
+    rows_collect(&rows, &selected->segment, NULL, clock_circuit_ns());
+    for (size_t i = 0; i < rows.count && !is_forced; i++)
+        is_forced = rows.at[i].forced != FORCED_NONE;
+    rows_free(&rows);
+    return is_forced;
 }
 
 static void forget_policy(struct order *order, const struct selected *selected)
@@ -87,9 +91,15 @@ static void forget_policy(struct order *order, const struct selected *selected)
     struct segment *segment = allocate(1, sizeof *segment);
     struct segment_error *error = allocate(1, sizeof *error);
     unsigned int count = count_circuits(&selected->segment);
+    const bool stays = order->ended && is_told(selected);
     enum removal removal = REMOVAL_FAILED;
-    if (select_to_write(segment, selected, error))
+    if (stays)
+        removal = REMOVAL_IN_USE;
+    else if (select_to_write(segment, selected, error))
         removal = select_remove(selected, segment, error);
+    if (stays && !process_any(&selected->segment, UINT32_MAX))
+        warnx("%s%s: no program runs, but an operator has forced circuits; sockfuse auto gives them back",
+              selected->identity, selected->whose);
     switch (removal) {
     case REMOVAL_DONE:
         print_safely(selected->identity, stdout);

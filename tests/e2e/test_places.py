@@ -157,6 +157,16 @@ class Forgetting(unittest.TestCase):
         self.assertIn("there are no circuits", self.does("forget", "--ended"))
         self.assertEqual(os.listdir(self.sandbox.state), [])
 
+    def test_what_an_operator_forced_for_the_next_program_is_not_over(self):
+        self.sandbox.guard("127.0.0.1:1")
+        policy = self.sandbox.policy_path
+        self.fails_once("-p", policy)
+        self.assertIn("the next one that starts obeys", self.does("close", "-p", policy, "127.0.0.1:1", status=1))
+        self.assertIn("an operator has forced circuits; sockfuse auto", self.does("forget", "--ended"))
+        (circuit,) = self.sandbox.circuits()
+        self.assertEqual(circuit["forced"], "closed")
+        self.assertIn("forgotten, with 1 circuit", self.does("forget", "-p", policy))
+
     def test_a_destination_begins_anew_also_under_running_programs(self):
         self.sandbox.guard("127.0.0.1:1", failure_threshold=1)
         self.fails_once("-p", self.sandbox.policy_path)
