@@ -75,7 +75,7 @@ lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd th
 	@BUILD=$(BUILD) scripts/lib32
 
 $(COMMAND): $(CLI) $(CORE)
-	$(call Q,LINK) $(LINK) -o $@ $^ $(LIBBSD)
+	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $^ $(LIBBSD)
 
 # The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
 # further names.

@@ -87,10 +87,16 @@ static int help_for(int argc, char **argv)
     return command->run(2, words);
 }
 
+/*
+ * All messages begin with the same word, however the program was called; getopt_long takes it from argv[0]. Exported: by
+ * this symbol the library knows the command, which it leaves alone wherever it is preloaded (startup.c).
+ */
+extern char sockfuse_command[];
+__attribute__((visibility("default"))) char sockfuse_command[] = "sockfuse";
+
 int main(int argc, char **argv)
 {
-    /* All messages begin with the same word, however the program was called; getopt_long takes it from argv[0]. */
-    static char own_name[] = "sockfuse";
+    char *const own_name = sockfuse_command;
     program_invocation_short_name = own_name;
 
     if (argc < 2) {

@@ -1,11 +1,12 @@
 """Whom commands reach: forces that end by themselves, several destinations, and who has not taken an edited policy."""
+import json
 import os
 import signal
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import ParallelSuite, Server, eventually, stay_silent  # noqa: E402
+from fixtures import PRELOAD, SOCKFUSE, ParallelSuite, Server, eventually, stay_silent  # noqa: E402
 from test_control import PYTHON, Control  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -177,6 +178,26 @@ class Reached(Control):
         self.assertIn("1 takes it with its next call", self.does("reload"))
         self.assertIn(f"{where} (renamed): forced open, was closed; reached 1 program\n", self.does("open", "renamed"))
         self.assertEqual(self.call(client), "ECONNREFUSED")
+
+    def test_a_command_that_is_guarded_itself_is_nobody_who_is_reached(self):
+        self.start(Server())
+        self.guard(self.server)
+        under = dict(how=PRELOAD, env={"SOCKFUSE_POLICY": self.sandbox.policy_path})
+        where, policy = self.server.destination, self.sandbox.policy_path
+
+        def does(*words):
+            result = self.sandbox.run([SOCKFUSE, *words], **under)
+            return result.status, result.stdout + result.stderr
+
+        status, out = does("open", "-p", policy, where)
+        self.assertEqual(status, 1, out)
+        self.assertIn("no program runs under ", out)
+        status, out = does("reload", "-p", policy)
+        self.assertEqual(status, 1, out)
+        self.assertEqual(json.loads(does("status", "--json")[1])[0]["processes"], [])
+        does("auto", where)
+        status, out = does("forget", "--ended")
+        self.assertIn("forgotten", out)
 
     def test_many_that_are_not_reached_for_one_reason_take_one_line(self):
         self.start(Server())
