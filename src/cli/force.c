@@ -253,8 +253,11 @@ static void act_on(struct order *order, const struct selected *selected, struct 
         order->failed++;
     }
     if (meant.nameless && meant.count == 0) {
-        warnx("%s: no circuit of this target stands yet in %s, and its patterns leave open which there can be; name "
-              "a destination", order->text, selected->identity);
+        warnx(order->is_destination
+                  ? "%s: each of its addresses has a circuit of its own in %s (circuit = address); name an address"
+                  : "%s: no circuit of this target stands yet in %s, and its patterns leave open which there can be; "
+                    "name a destination",
+              order->text, selected->identity);
         order->failed++;
     }
     if (meant.count > 0)

@@ -80,6 +80,8 @@ static void find_to_come(struct meant *meant, const struct question *question)
         meant->hidden = true;
     else if (policy_destination(&match, endpoint, names, text, sizeof text) > 0)
         add(meant, match.target->name, text, match.target);
+    else
+        meant->nameless = true; /* a name, whose addresses have a circuit each */
 }
 
 static void find(struct meant *meant, struct question *question, const struct policy *policy)

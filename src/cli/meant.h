@@ -25,7 +25,7 @@ struct meant {
     struct meant_circuit *at; /* each once; those that stand in the table, and those that will with the next call */
     size_t count;
     bool hidden;   /* some are kept by each process to itself */
-    bool nameless; /* a target's name, of which it is open what circuits it can have */
+    bool nameless; /* a target's or host's name, of which it is open what circuits it can have */
 };
 
 /* `destination` NULL: the text can be a target's name alone. Free it with meant_free. */

@@ -23,6 +23,11 @@ while True:
 """
 
 
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(") ")[2][0] == "T"
+
+
 class Ends(Control):
     def forced_events(self):
         return [event for event in self.sandbox.events() if event["event"] == "forced"]
@@ -120,6 +125,7 @@ class Reached(Control):
         dead.process.wait()
         os.kill(stopped.pid, signal.SIGSTOP)
         try:
+            self.assertTrue(eventually(lambda: is_stopped(stopped.pid)))  # it has to get a processor for it
             self.assertRegex(self.does("open", self.server.destination),
                              rf"reached 1 program\n  1 is stopped, and obeys when it goes on: pid {stopped.pid} ")
             self.guard(self.server, failure_threshold=9)
@@ -198,6 +204,13 @@ class Reached(Control):
         does("auto", where)
         status, out = does("forget", "--ended")
         self.assertIn("forgotten", out)
+
+    def test_a_name_whose_addresses_have_a_circuit_each_is_told_so(self):
+        self.start()
+        self.sandbox.policy("[web]\nmatch = localhost:8\ncircuit = address\n")
+        self.client()
+        self.assertIn("localhost:8: each of its addresses has a circuit of its own", self.does("open", "localhost:8",
+                                                                                              status=1))
 
     def test_many_that_are_not_reached_for_one_reason_take_one_line(self):
         self.start(Server())
