@@ -11,7 +11,8 @@
  *   a probe's token noted           the lease stands or does not: its permit is given back by the token
  *   admitted is counted             a few instructions before the next step: the sums may miss it
  *   in flight (UNSETTLED)           neutral, unknown
- *   settled                         its outcome is counted a few steps later: the sums may miss it
+ *   settled                         its outcome is counted a few steps later: the sums may miss it; a probe's permit
+ *                                   goes back by the token when the record does
  *   the share counted off           bulkhead.c goes on from there
  *   free (owner 0)                  a hint may be wrong (claim.c)
  * A dead owner's records are found by burial.c, a living one's that a jump has left by lost.c.

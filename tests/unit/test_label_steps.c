@@ -1,6 +1,6 @@
 /*
- * test_label_steps.c - a process is stopped at any instruction while it looks up its circuit, for so long that the place
- * goes to another destination: whatever it writes then, the new circuit comes to bear its own texts.
+ * test_label_steps.c - a process is stopped at any instruction while it looks up its circuit, for so long that the
+ * place goes to another destination: whatever it writes then, the new circuit comes to bear its own texts.
  */
 #include "support_guard.h"
 
