@@ -27,7 +27,7 @@
  */
 #define STEPS_MAX 400000u
 #define POINTS_MAX 120u
-#define STEPS_TOGETHER 500000u
+#define STEPS_TOGETHER 300000u
 
 /* --- a child that is stepped, jumps away and tells what is left --- */
 
