@@ -205,7 +205,7 @@ uninstall: ## remove what install put there
 	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse'
-	-rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null
+	rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null || :
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built

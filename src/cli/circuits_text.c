@@ -221,7 +221,7 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
         print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,
                    "of the neutral calls failed on this side (no route, no port, no permission)");
         print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
-        print_note(row, COUNT_INJECTED, "of the calls were given a fault in a rehearsal");
+        print_note(row, COUNT_INJECTED, "of the calls got a fault in a rehearsal");
     }
     print_differences(rows, running);
 }

@@ -17,6 +17,21 @@ unsigned int running_behind(const struct running *running)
     return count;
 }
 
+bool running_takes(const struct running *running, const struct process_view *process)
+{
+    return running->file != NULL && running->handed_over == running->file->revision &&
+           process->revision != running->file->revision && !process->keeps_policy &&
+           process->reload != running->number;
+}
+
+unsigned int running_taking(const struct running *running)
+{
+    unsigned int count = 0;
+    for (size_t i = 0; i < running->process_count; i++)
+        count += running_takes(running, &running->processes[i]);
+    return count;
+}
+
 bool running_differ(const struct running *running)
 {
     return running->edition_count > 1;

@@ -78,6 +78,7 @@ struct order {
     /* Of the present DEST: */
     const char *text; /* as it was given */
     struct destination destination;
+    bool is_first;
     bool is_destination;              /* else it can be a target's name alone */
     unsigned int done, failed, again; /* circuits */
     size_t reached;                   /* processes */
@@ -243,7 +244,7 @@ static void act_on(struct order *order, const struct selected *selected, struct 
     struct audience audience;
     struct meant meant;
     running_collect(&running, selected);
-    if (running.file == NULL)
+    if (running.file == NULL && order->is_first)
         warnx("%s: %s; only circuits of running programs can be found", selected->identity, running.file_why);
     audience_know(&audience, selected, &running);
     meant_find(&meant, order->text, order->is_destination ? &order->destination : NULL, &audience, order->now_ns);
@@ -303,7 +304,7 @@ static int act(struct order *order, const struct whose *choice, char **destinati
     const bool missed = select_missed(&selection);
     if (selection.count == 0)
         tell_nothing_in_use(&selection, stderr);
-    for (; *destinations != NULL; destinations++) {
+    for (order->is_first = true; *destinations != NULL; destinations++, order->is_first = false) {
         order->text = *destinations;
         good = act_on_destination(order, &selection) && good;
     }

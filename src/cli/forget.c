@@ -140,9 +140,11 @@ static void forget_unusable(struct order *order, const struct unusable *unusable
             unusable_warn(unusable); /* the others were told of */
         order->failed++;
     } else if (segment_remove_file(unusable->path, unusable->peek.device, unusable->peek.inode, error)) {
+        char *whose = unusable_whose(unusable);
         print_safely(name_of(unusable), stdout);
-        printf(": forgotten, circuits %s\n",
+        printf("%s: forgotten, circuits %s\n", whose,
                unusable->peek.kind == PEEK_OTHER_BOOT ? "from before the last boot" : "of another build");
+        free(whose);
         order->done++;
     } else {
         warnx("%s", error->text);

@@ -21,7 +21,7 @@ static const struct command commands[] = {
     {"close", command_close, "force a circuit closed: no call is refused"},
     {"auto", command_auto, "give a forced circuit back to its own rules"},
     {"reload", command_reload, "hand an edited policy to running programs"},
-    {"forget", command_forget, "remove what is over: a policy's circuits, a destination's, or all that ended"},
+    {"forget", command_forget, "remove what is over: circuits of a policy, of a destination, or all"},
     {"events", command_events, "show the journal: failures, openings, probes, closings"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)

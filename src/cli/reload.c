@@ -18,6 +18,7 @@
 #include "cli/table.h"
 #include "cli/who.h"
 #include "policy/flat.h"
+#include "policy/identity.h"
 #include "segment/clock.h"
 #include "segment/editions.h"
 #include "segment/handover.h"
@@ -50,9 +51,32 @@ static bool is_of_file(const char *identity)
 }
 
 /* The file of an identity; to be freed. */
-static char *file_of(const struct policy *policy, const char *identity)
+static char *file_of(const struct policy *policy, const char *text)
 {
-    return copy_text(policy != NULL && policy->path != NULL ? policy->path : identity);
+    struct identity identity;
+    if (policy != NULL && policy->path != NULL)
+        return copy_text(policy->path);
+    if (!identity_read(&identity, text))
+        errx(EXIT_FAILURE, "no memory");
+    char *file = copy_text(identity.path != NULL ? identity.path : text);
+    identity_free(&identity);
+    return file;
+}
+
+/* Several runs of one file, with other options each, suffer from the same mistake; it is said once. */
+static bool is_told(const char *file, const struct policy_problems *problems)
+{
+    static char *last;
+    char *present = copy_text(file);
+    for (size_t i = 0; i < problems->count; i++) {
+        char *longer = format_text("%s\n%u %s", present, problems->at[i].line, problems->at[i].text);
+        free(present);
+        present = longer;
+    }
+    const bool is_one = problems->count > 0 && last != NULL && strcmp(last, present) == 0;
+    free(last);
+    last = present;
+    return is_one;
 }
 
 /* Hosts of `fallback` are resolved here: a running program's own resolver was asked for those of the old policy. */
@@ -192,11 +216,13 @@ static bool reload(const struct selected *selected, size_t *reached)
     bool done = policy != NULL;
     if (policy != NULL)
         policy_check_order(policy, &problems);
-    print_problems(file, &problems);
+    if (!is_told(file, &problems))
+        print_problems(file, &problems);
     if (policy == NULL && problems.count == 0)
         warnx("%s%s: it can't be read with that user's rights", file, selected->whose);
     if (policy == NULL) {
-        warnx("%s: nothing is changed: its programs run on with the policy that they have", file);
+        warnx("%s%s: nothing is changed: its programs run on with the policy that they have", selected->identity,
+              selected->whose);
     } else if (selected->segment.map == NULL) {
         print_safely(file, stdout);
         printf(": good, and nothing to do: no program runs under it%s\n",

@@ -7,7 +7,9 @@
 
 #include "cli/cli.h"
 #include "cli/running.h"
+#include "policy/flat.h"
 #include "segment/editions.h"
+#include "segment/handover.h"
 
 /* --- policies ----------------------------------------------------------------------------------------------------- */
 
@@ -87,6 +89,23 @@ static void collect_processes(struct running *running, const struct selected *se
         find_policy(&running->editions[i], running, selected);
 }
 
+/* What was handed over is asked for only where it makes a difference. */
+static void collect_handover(struct running *running, const struct selected *selected)
+{
+    size_t size;
+    bool again;
+    const char *why;
+    if (running_behind(running) == 0)
+        return;
+    running->number = atomic_load_explicit(handover_number(&selected->segment), memory_order_relaxed);
+    void *bytes = handover_read(&selected->segment, POLICY_FLAT_MAX, &size, &again);
+    if (bytes == NULL)
+        return;
+    const struct policy *policy = policy_unfold(bytes, size, selected->identity, &why);
+    running->handed_over = policy != NULL ? policy->revision : 0;
+    handover_free(bytes, size);
+}
+
 static void collect_last(struct running *running, const struct selected *selected)
 {
     running->ended = true;
@@ -110,6 +129,7 @@ void running_collect(struct running *running, const struct selected *selected)
     running->file = policy_of_selected(selected, &running->file_why);
     if (selected->segment.map != NULL) {
         collect_processes(running, selected);
+        collect_handover(running, selected);
         if (running->process_count == 0)
             collect_last(running, selected);
     }

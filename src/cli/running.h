@@ -38,6 +38,8 @@ struct running {
      */
     const struct policy *shown;
     struct edition last;  /* of the one that came into force last, if no program runs */
+    uint64_t handed_over; /* the revision that a reload handed over last; 0: none, or not asked for */
+    uint32_t number;      /* of it */
     bool ended;           /* there is a segment, and no program runs */
     uint64_t seen_ns;     /* then: wall clock of the last sign of one; 0: there never was one */
 };
@@ -48,6 +50,11 @@ void running_free(struct running *running);
 
 /* How many programs run another revision than the file has now; 0 also if that is unknown. */
 unsigned int running_behind(const struct running *running);
+
+/* Whether that process, which runs another revision, was handed the file's, and takes it with its next call. */
+bool running_takes(const struct running *running, const struct process_view *process);
+/* How many of those that are behind do. */
+unsigned int running_taking(const struct running *running);
 
 /*
  * Whether the programs differ in what they run. Then `differing_keys` tells in which keys of a target, and how: one line

@@ -114,6 +114,19 @@ static void tell_apart(struct selection *selection)
     }
 }
 
+/* A policy stands beside its experiments, whatever their files are called. */
+static int compare(const void *a, const void *b)
+{
+    const struct selected *left = a, *right = b;
+    if (left->is_foreign != right->is_foreign)
+        return left->is_foreign ? 1 : -1;
+    const int users = left->is_foreign ? strcmp(left->user, right->user) : 0;
+    if (users != 0)
+        return users;
+    const int identities = strcmp(left->identity, right->identity);
+    return identities != 0 ? identities : strcmp(left->segment.path, right->segment.path);
+}
+
 static struct selected *add_one(struct selection *selection)
 {
     struct selected *at = reallocarray(selection->at, selection->count + 1, sizeof *at);
@@ -197,7 +210,7 @@ static void open_all(const struct home *home, struct visit *visit)
         return;
     visit->selection->unreadable++;
     if (!visit->quiet)
-        warn("%s can't be read; SOCKFUSE_STATE names another folder of circuits", home->path);
+        warnx("%s can't be read: %s; SOCKFUSE_STATE can name another folder of circuits", home->path, strerror(errno));
 }
 
 static void open_wanted(struct selection *selection, const struct whose *choice, const struct wanted *wanted,
@@ -242,6 +255,8 @@ void select_open(struct selection *selection, const struct whose *choice, bool q
         selection->count = 1;
     }
     tell_apart(selection);
+    if (selection->count > 1)
+        qsort(selection->at, selection->count, sizeof *selection->at, compare);
     wanted_free(&wanted);
 }
 

@@ -46,9 +46,9 @@ struct selection {
 };
 
 /*
- * Opens the segments: the caller's first, then each user's, in the order of their names. One that can't be used is
- * skipped, with a warning unless `quiet`. If none belongs to the policy of -p, the selection has one entry without a
- * map. Free it with select_close.
+ * Opens the segments: the caller's first, then each user's, in the order of users' and policies' names. One that can't
+ * be used is skipped, with a warning unless `quiet`. If none belongs to the policy of -p, the selection has one entry
+ * without a map. Free it with select_close.
  */
 void select_open(struct selection *selection, const struct whose *choice, bool quiet);
 void select_close(struct selection *selection);

@@ -20,30 +20,43 @@
 
 static const char help[] =
     "Usage: sockfuse status [-p FILE] [--active] [--json]\n"
-    "Shows the circuits of the policies in use, by the settings that running programs go by, and the processes that are\n"
-    "attached.\n"
+    "Shows the circuits of the policies in use, by the settings that running\n"
+    "programs go by, and the processes that are attached.\n"
     "\n"
     "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
-    "      --active       leave out what is over: policies without a running program, circuits marked (ended)\n"
+    "      --active       leave out what is over: policies without a running program,\n"
+    "                     circuits marked (ended)\n"
     "      --json         one JSON array, an object for each policy\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
-    "  STATE      closed: calls pass; open: calls fail at once; half-open: a probe is on its way;\n"
-    "             open, probe due: the pause is over, the next call is the probe;\n"
-    "             (ended): history, for no running program's policy has this target any more;\n"
-    "             (forced): by sockfuse open or close, until sockfuse auto or for the time that is left;\n"
-    "             rehearsal: the policy injects faults\n"
-    "  FAILURES   in a row, of how many open the circuit\n"
-    "  RATE       failures in percent of the calls in the window, when these are enough to be judged\n"
-    "  RETRY IN   until the next probe\n"
-    "  CONNECTIONS  of all processes, of how many there may be (max_connections)\n"
-    "  CALLS      admitted so far; FAILED of them, and how many were REFUSED besides\n"
-    "  REVISION   of the policy that a program runs: another one than the file's after it was edited\n"
-    "  NEUTRAL    ended so that they say nothing of the peer (given up early, a fault on this side)\n"
+    "  STATE         closed: calls pass; open: calls fail at once;\n"
+    "                open, probe due: the pause is over, the next call is the probe;\n"
+    "                half-open: a probe is on its way;\n"
+    "                (ended): history, no running program's policy has this target\n"
+    "                any more; (forced): by sockfuse open or close, until sockfuse\n"
+    "                auto or for the time that is left; by mode: by the policy;\n"
+    "                observed: refuses nothing (mode = observe);\n"
+    "                rehearsal: the policy injects faults\n"
+    "  FAILURES      in a row, of how many open the circuit\n"
+    "  RATE          of the calls in the window, how many failed or were slow, when\n"
+    "                these are enough to be judged\n"
+    "  RETRY IN      until the next probe\n"
+    "  IN FLIGHT     calls without an outcome yet\n"
+    "  CONNECTIONS   of all processes, of how many there may be (max_connections)\n"
+    "  CALLS         admitted so far; of them:\n"
+    "    FAILED      by the peer's fault\n"
+    "    NEUTRAL     ended so that they say nothing of the peer (given up early, a\n"
+    "                fault on this side)\n"
+    "    LATE        ended when the circuit had changed its state already\n"
+    "  REFUSED       calls that failed at once, besides\n"
+    "  LAST FAILURE  its kind, and when\n"
+    "  REVISION      of the policy that a program runs: another one than the file's\n"
+    "                after it was edited\n"
     "\n"
-    "The circuits are in $SOCKFUSE_STATE; else in the first that can be used of /run/sockfuse (root),\n"
-    "$XDG_RUNTIME_DIR/sockfuse, /run/user/UID/sockfuse, /dev/shm/sockfuse-UID and /tmp/sockfuse-UID.\n";
+    "The circuits are in $SOCKFUSE_STATE; else in the first that can be used of\n"
+    "/run/sockfuse (root), $XDG_RUNTIME_DIR/sockfuse, /run/user/UID/sockfuse,\n"
+    "/dev/shm/sockfuse-UID and /tmp/sockfuse-UID.\n";
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
@@ -81,10 +94,13 @@ static void print_no_room(const struct segment *segment)
 }
 
 /* How what a process runs stands to what the file says now. */
-static const char *revision_note(const struct process_view *process, const struct policy *policy)
+static const char *revision_note(const struct process_view *process, const struct running *running)
 {
+    const struct policy *policy = running->file;
     if (policy == NULL || policy->path == NULL) /* there is no file, or it can't be read */
         return "";
+    if (running_takes(running, process))
+        return "runs an earlier version of the policy, takes the file's with its next call";
     return process->revision != policy->revision ? "runs an earlier version of the policy (sockfuse reload)" : "";
 }
 
@@ -100,10 +116,22 @@ static void print_processes(const struct running *running)
         table_add(&table, PLAIN, process->program);
         table_add(&table, PLAIN, span_format(span_since(process->attached_ns, now_ns), span));
         table_addf(&table, PLAIN, "%08" PRIx32, (uint32_t)(process->revision >> 32));
-        table_add(&table, YELLOW, revision_note(process, running->file));
+        table_add(&table, YELLOW, revision_note(process, running));
     }
     fputc('\n', stdout);
     table_print(&table, stdout, 2);
+}
+
+/* How the file's present text gets to those that go by an earlier one. */
+static void print_behind(unsigned int count, bool was_handed_over)
+{
+    const bool one = count == 1;
+    printf("  The file was edited since: %u program%s go%s by what it said before, which is shown (", count,
+           one ? "" : "s", one ? "es" : "");
+    if (was_handed_over)
+        printf("%s the file's with %s next call).\n", one ? "it takes" : "they take", one ? "its" : "their");
+    else
+        printf("sockfuse reload brings %s the file's).\n", one ? "it" : "them");
 }
 
 /* Whose settings are shown, where that is not plainly the file's. */
@@ -118,9 +146,7 @@ static void print_settings(const struct running *running)
         fputc('\n', stdout);
     }
     if (behind > 0)
-        printf("  The file was edited since: %u program%s go%s by what it said before, which is shown (sockfuse reload "
-               "brings %s the file's).\n", behind, behind == 1 ? "" : "s", behind == 1 ? "es" : "",
-               behind == 1 ? "it" : "them");
+        print_behind(behind, running_taking(running) == behind);
     if (running_differ(running)) {
         fputs("  Running programs go by different revisions:", stdout);
         for (size_t i = 0; i < running->edition_count; i++)

@@ -158,11 +158,29 @@ void unusable_warn(const struct unusable *unusable)
               unusable->was_read ? "; it can't be read, and the next program that starts under it replaces it" : "");
         return;
     }
-    char *text = remedy(unusable);
-    warnx("%s: circuits of %s build (layout %" PRIu32 ", and this one has %" PRIu32 "), out of reach; %s",
-          unusable_identity(unusable) != NULL ? unusable_identity(unusable) : unusable->path, age(unusable),
+    char *text = remedy(unusable), *whose = unusable_whose(unusable);
+    warnx("%s%s: circuits of %s build (layout %" PRIu32 "; this one has %" PRIu32 "), out of reach; %s",
+          unusable_identity(unusable) != NULL ? unusable_identity(unusable) : unusable->path, whose, age(unusable),
           unusable->peek.version, unusable->peek.own_version, text);
+    free(whose);
     free(text);
+}
+
+static char *name_of_owner(const struct unusable *unusable)
+{
+    const struct passwd *entry = getpwuid(unusable->peek.owner);
+    return entry != NULL && entry->pw_name[0] != '\0' ? copy_text(entry->pw_name)
+                                                     : format_text("%" PRIu32, unusable->peek.owner);
+}
+
+char *unusable_whose(const struct unusable *unusable)
+{
+    if (!unusable->was_read || unusable->peek.owner == geteuid())
+        return copy_text("");
+    char *user = name_of_owner(unusable), *text = format_text(" (user %s)", user), *whose = printable(text);
+    free(user);
+    free(text);
+    return whose;
 }
 
 void unusable_print(const struct unusable *unusable)
@@ -171,10 +189,12 @@ void unusable_print(const struct unusable *unusable)
     bool coloured = colour_wanted(stdout);
     fputs(colour_start(BOLD, coloured), stdout);
     print_safely(identity != NULL ? identity : unusable->path, stdout);
-    printf("%s\n", colour_start(PLAIN, coloured));
+    char *whose = unusable_whose(unusable);
+    printf("%s%s\n", colour_start(PLAIN, coloured), whose);
+    free(whose);
     if (is_of_another_build(unusable)) {
         char *text = remedy(unusable);
-        printf("  Circuits of %s build (layout %" PRIu32 ", and this one has %" PRIu32 "), which can't be read: ",
+        printf("  Circuits of %s build (layout %" PRIu32 "; this one has %" PRIu32 "), which can't be read here; ",
                age(unusable), unusable->peek.version, unusable->peek.own_version);
         print_safely(text, stdout);
         fputs(".\n", stdout);
@@ -187,13 +207,6 @@ void unusable_print(const struct unusable *unusable)
         print_safely(unusable->path, stdout);
         fputc('\n', stdout);
     }
-}
-
-static char *name_of_owner(const struct unusable *unusable)
-{
-    const struct passwd *entry = getpwuid(unusable->peek.owner);
-    return entry != NULL && entry->pw_name[0] != '\0' ? copy_text(entry->pw_name)
-                                                     : format_text("%" PRIu32, unusable->peek.owner);
 }
 
 void unusable_json(struct json *json, const struct unusable *unusable)

@@ -46,6 +46,9 @@ size_t unusables_missed(const struct unusables *unusables);
 /* Whose circuits they are, if that is known; else NULL. */
 const char *unusable_identity(const struct unusable *unusable);
 
+/* " (user NAME)" if it is another user's than the caller's, else ""; safe to print, to be freed. */
+char *unusable_whose(const struct unusable *unusable);
+
 /* What it is and what to do, on one line, as a warning; nothing of what is over. */
 void unusable_warn(const struct unusable *unusable);
 /* The same for `status`, for people and as an object. Not for what nothing is known of: that is warned of. */

@@ -28,7 +28,8 @@ enum { OPTION_USER = 512, OPTION_MINE };
 #define WHOSE_LETTERS "p:"
 /* Behind the line on -p, which each command words for itself. */
 #define WHOSE_HELP                                                                                                    \
-    "      --user NAME    only those of this user, by name or number; for root, who else means all users'\n"           \
+    "      --user NAME    only those of this user, by name or number; for root, who\n"                                \
+    "                     else means all users'\n"                                                                    \
     "      --mine         only those of the user who gives the command\n"
 
 /*

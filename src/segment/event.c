@@ -396,7 +396,7 @@ static void add_line_reload(struct text *text, const struct event *event)
 {
     text_add(text, "policy revision ");
     text_add_hex(text, event->refused, 16);
-    text_add(text, " handed to running processes");
+    text_add(text, " handed over");
     add_line_user(text, event);
 }
 

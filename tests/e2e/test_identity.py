@@ -1,6 +1,7 @@
 """What a run is called, and so with whom it shares circuits: links that move, options, other names of one file."""
 import json
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -133,6 +134,21 @@ class Links(Identity):
         self.does("reload", "-p", "etc/web.policy")
         self.assertEqual(self.call(client), "ETIMEDOUT")
         self.assertEqual(self.run_curl("-p", policy), [28])
+
+    def test_a_policy_stands_before_its_experiments_and_its_mistake_is_told_once_with_its_place(self):
+        policy = self.write(self.path("web.policy"))
+        names = [policy + rest for rest in ("", *(f" + options: failure_threshold={n}" for n in (2, 3, 4, 5, 6)))]
+        for name in names[::-1]:
+            rest = name[len(policy):].replace(" + options: ", "")
+            self.run_curl("-p", policy, *(["-o", rest] if rest else []))
+        self.assertEqual(list(self.in_use()), names)
+        self.write(policy, no_key="1")
+        result = self.sandbox.sockfuse("reload")
+        self.assertEqual((result.status, result.stdout), (1, ""))
+        place, *rest = result.stderr.splitlines()
+        self.assertRegex(place, rf"^sockfuse: {re.escape(policy)}:5: error: unknown key `no_key`")
+        self.assertEqual(rest, [f"sockfuse: {name}: nothing is changed: its programs run on with the policy that they "
+                                "have" for name in names])
 
     def test_a_policy_whose_folder_is_gone_can_still_be_named(self):
         policy = self.write(self.path("gone", "web.policy"), failure_threshold=50)

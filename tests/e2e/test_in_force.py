@@ -59,11 +59,40 @@ class InForce(Looking):
         self.assertEqual([(run["processes"], run["known"]) for run in policy["running"]], [(1, True)])
         self.assertNotEqual(policy["running"][0]["policy_revision"], policy["policy_revision"])
         reload = self.sandbox.sockfuse("reload", "-p", self.sandbox.policy_path)
+        text = self.status()[0]  # who was told already need not be told again
+        self.assertRegex(text, r"The file was edited since: 1 program goes by .*\(it takes the file's with its next call\)")
+        self.assertRegex(text, rf"(?m)^ +{session.pid} .*takes the file's with its next call$")
+        self.sandbox.guard(self.server, failure_threshold=3)
+        self.assertRegex(self.status()[0], rf"(?m)^ +{session.pid} .*\(sockfuse reload\)$")
+        self.sandbox.guard(self.server, failure_threshold=2, mode="observe")
         self.assertEqual(session.ask(url=self.server.url, timeout=5)["status"], 200, reload)
         text, policies = self.status()
         circuit = self.circuit(policies)
         self.assertEqual((circuit["failure_threshold"], circuit["mode"]), (2, "observe"))
         self.assertNotIn("edited", text)
+
+    def test_what_running_programs_know_can_be_forced_whatever_became_of_the_file(self):
+        self.sandbox.policy("[db]\nmatch = 127.0.0.1:2\n[net]\nmatch = 10.0.0.0/8:80\n"
+                            f"[{self.server.destination}]\n")
+        self.session()
+        edited = "[new]\nmatch = 127.0.0.1:4\n"
+        for text, ails in ((edited, None), ("this is no policy\n", "line 1"), (None, "No such file")):
+            if text is None:
+                os.unlink(self.sandbox.policy_path)
+            else:
+                self.sandbox.policy(text)
+            result = self.sandbox.sockfuse("open", "db", "10.1.1.1:80")  # neither was ever called
+            self.assertEqual(result.status, 0, result)
+            self.assertRegex(result.stdout, r"(?m)^127\.0\.0\.1:2 \(db\): forced open, was closed; reached 1 program$")
+            self.assertRegex(result.stdout, r"(?m)^10\.1\.1\.1:80 \(net\): forced open, was closed; reached 1 program$")
+            self.assertEqual(result.stderr.count(str(ails)), 1 if ails else 0, "of the file it is said once")
+            self.assertEqual(self.sandbox.sockfuse("auto", "db", "net").status, 0)
+            if ails is None:  # what the file alone has is not what anybody runs
+                result = self.sandbox.sockfuse("open", "new")
+                self.assertRegex(result.stderr, r"not reached: pid \d+ \(python3\), for the policy that it runs has no such target")
+                self.assertEqual(result.status, 1, result)
+                self.assertEqual(self.sandbox.sockfuse("forget", "new").status, 1, "it is forced")
+                self.sandbox.sockfuse("auto", "new")
 
     def test_of_a_file_that_is_broken_or_gone_what_runs_is_shown_and_what_ails_the_file(self):
         self.sandbox.guard(self.server, failure_threshold=7)

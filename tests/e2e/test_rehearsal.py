@@ -188,7 +188,7 @@ class Circuits(Rehearsal):
         sandbox.run(["curl", "-s", server.url])
         status = sandbox.sockfuse("status", "-p", sandbox.policy_path).stdout
         self.assertIn("closed, rehearsal", status)
-        self.assertIn(f"{server.destination}: 1 of the calls were given a fault in a rehearsal", status)
+        self.assertIn(f"{server.destination}: 1 of the calls got a fault in a rehearsal", status)
         self.assertRegex(sandbox.sockfuse("events", "-p", sandbox.policy_path).stdout, r"http-500 after \S+, injected")
 
     def test_a_hang_without_a_timeout_is_charged_while_it_lasts(self):

@@ -289,7 +289,7 @@ static void what_a_user_did_names_the_user_and_the_command(void **state)
     assert_non_null(strstr(json(&event), USER_HEAD "\"reload\",\"user\":\"alice\","
                                                    "\"policy_revision\":\"0123456789abcdef\"}\n"));
     assert_non_null(strstr(line(&event), " sockfuse[4711] "));
-    assert_non_null(strstr(line(&event), " policy revision 0123456789abcdef handed to running processes, by alice\n"));
+    assert_non_null(strstr(line(&event), " policy revision 0123456789abcdef handed over, by alice\n"));
 }
 
 static void a_forced_circuit_tells_the_word_and_both_states(void **state)
