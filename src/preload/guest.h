@@ -28,7 +28,8 @@
  *   life.c         polite: circuits on which the program speaks first
  *   keeping.c      rooms, high, sweeping: where policies that were handed over lie
  *   held.c         places, holding: failures that wait for what comes next
- *   stopping.c     interrupted_ns, woken_ns, alarm_ns, alarm_repeats: signals; ran_out_ns: of a thread's waits
+ *   stopping.c     stopped_ns, interrupted_ns, woken_ns, alarm_ns, timer_ns, alarm_repeats: signals; ran_out_ns: of a
+ *                  thread's waits
  *   stray.c        after_ns, present: the look for what was jumped out of
  *   siblings.c     table, recent_table, connections: attempts side by side
  *   names.c        table, answers, next_place, used: what names the resolver gave to addresses

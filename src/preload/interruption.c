@@ -104,3 +104,32 @@ bool interruption_ends_waits(const struct interruption *before)
         return !(action.flags & SA_RESTART);
     return !resumes;
 }
+
+/*
+ * What a runtime has for its own sake stops all others meanwhile, and is another function than the one that takes the
+ * program's signals (node's, which starts its debugger).
+ */
+static bool is_runtimes(int number, const struct action *action)
+{
+    struct action stop;
+    if (number != SIGUSR1 && number != SIGUSR2)
+        return false;
+    for (int other = 1; other < FIRST_OF_LIBC; other++)
+        if (other != SIGKILL && other != SIGSTOP && !has(&action->blocked, other))
+            return false;
+    return is_handled(SIGTERM, &stop) && stop.handler != action->handler;
+}
+
+bool interruption_comes_otherwise(void)
+{
+    struct action action;
+    for (int number = 1; number <= KERNEL_SIGNALS; number++) {
+        bool stops = number == SIGTERM || number == SIGINT || number == SIGQUIT;
+        bool is_libcs = number >= FIRST_OF_LIBC && number <= LAST_OF_LIBC;
+        if (stops || is_libcs || number == SIGPIPE || is_own_fault(number) || !is_handled(number, &action))
+            continue;
+        if (!is_runtimes(number, &action))
+            return true;
+    }
+    return false;
+}

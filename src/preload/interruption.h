@@ -21,6 +21,12 @@ void interruption_watch(struct interruption *before);
 /* Whether the handler that has just run in this thread ends a wait that the kernel would resume after SA_RESTART. */
 bool interruption_ends_waits(const struct interruption *before);
 
+/*
+ * Whether the program handles signals that come in the usual course of things, so that one of them may have interrupted
+ * a wait as well as one of those that mean to stop it. Some sixty system calls.
+ */
+bool interruption_comes_otherwise(void);
+
 /* The program's handler for a signal; 0: it has none. Whether this thread blocks a signal. One system call each. */
 uintptr_t interruption_handler(int number);
 bool interruption_blocks(int number);

@@ -16,8 +16,8 @@
 /* How much speaks for it, when the program gives up a wait. */
 enum stopping {
     STOPPING_NOT,
-    STOPPING_PERHAPS, /* a signal was handled, but the program interrupts itself, too */
-    STOPPING_LIKELY,  /* a signal was handled just now */
+    STOPPING_PERHAPS, /* a signal was handled, but a while ago, or the program interrupts itself, too */
+    STOPPING_LIKELY,  /* one was handled just now, or it was one that stops for sure */
 };
 /* Some system calls. */
 enum stopping stopping_now(void);
@@ -32,6 +32,8 @@ void stopping_note_ran_out(void);
 void stopping_note_signal(int number);
 /* A thread is about to be sent a signal by another one of the process. */
 void stopping_note_woken(void);
+/* A timer of another kind will interrupt it once, so much later (0: never). */
+void stopping_note_timer(uint64_t after_ns);
 /* SIGALRM will come so much later (0: never), and again and again if it `repeats`. */
 void stopping_note_alarm(uint64_t after_ns, bool repeats);
 

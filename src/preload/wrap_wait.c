@@ -101,6 +101,14 @@ int wrap_epoll_pwait2(int fd, struct epoll_event *events, int count, const struc
     return looked(result, result == 0 && is_none(timeout));
 }
 
+/* Of a semaphore: that is how Python's main thread waits for another, or for an event. */
+static inline int lingered(int result)
+{
+    if (result < 0 && errno == ETIMEDOUT)
+        tell_ran_out();
+    return waited(result);
+}
+
 int wrap_sem_wait(sem_t *semaphore)
 {
     return waited(real.sem_wait(semaphore));
@@ -108,12 +116,12 @@ int wrap_sem_wait(sem_t *semaphore)
 
 int wrap_sem_timedwait(sem_t *semaphore, const struct timespec *until)
 {
-    return waited(real.sem_timedwait(semaphore, until));
+    return lingered(real.sem_timedwait(semaphore, until));
 }
 
 int wrap_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {
-    return waited(real.sem_clockwait(semaphore, clock, until));
+    return lingered(real.sem_clockwait(semaphore, clock, until));
 }
 
 int wrap_nanosleep(const struct timespec *time, struct timespec *left)
@@ -207,6 +215,18 @@ int wrap_setitimer(int which, const struct itimerval *value, struct itimerval *f
         int error = errno;
         stopping_note_alarm((uint64_t)value->it_value.tv_sec * NS_PER_S + (uint64_t)value->it_value.tv_usec * 1000u,
                             value->it_interval.tv_sec || value->it_interval.tv_usec);
+        errno = error;
+    }
+    return result;
+}
+
+/* Timers that ring again and again are profilers', which interrupt whatever there is. */
+int wrap_timer_settime(timer_t timer, int flags, const struct itimerspec *value, struct itimerspec *former)
+{
+    int result = real.timer_settime(timer, flags, value, former);
+    if (result == 0 && value && !(flags & TIMER_ABSTIME) && !value->it_interval.tv_sec && !value->it_interval.tv_nsec) {
+        int error = errno;
+        stopping_note_timer((uint64_t)value->it_value.tv_sec * NS_PER_S + (uint64_t)value->it_value.tv_nsec);
         errno = error;
     }
     return result;

@@ -2,9 +2,11 @@
 is their end, and says nothing of the peer. A client whose own patience is at its end looks much like it, and counts.
 """
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -66,6 +68,21 @@ class Stopped(Base):
             self.stop(signal.SIGTERM)
             self.expect(status, {})
 
+    def test_php(self):
+        for status in (0, 1):
+            self.start("php", CLIENTS / "stopped.php", "stop", status)
+            self.stop(signal.SIGTERM)
+            self.expect(status, {})
+
+    def test_a_last_job_that_is_broken_off_after_a_grace(self):
+        """Its wait ran out, too: that of the grace."""
+        for program in ([PYTHON, CLIENTS / "stopped.py"], ["node", CLIENTS / "stopped.js"]):
+            for status in (0, 1):
+                with self.subTest(program=program, status=status):
+                    self.start(*program, "grace", status)
+                    self.stop(signal.SIGTERM)
+                    self.expect(status, {})
+
     def test_java_by_its_hooks(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             self.start("java", "-XX:TieredStopAtLevel=1", "-cp", JAVA.get().folder, "Stopped", "stop", 0)
@@ -96,8 +113,10 @@ for manner in ("recv", "poll", "asyncio", "threads", "sleeping", "leaves it open
 class OutOfPatience(Base):
     """They report it, and leave within the same milliseconds."""
 
-    def check(self, *command):
+    def check(self, *command, hears=None):
         self.start(*command)
+        if hears:
+            self.stop(hears)
         self.expect(int(command[-1]), {"response-timeout": 1})
 
     def test_python(self):
@@ -105,6 +124,24 @@ class OutOfPatience(Base):
             for status in (0, 1):
                 with self.subTest(way=way, status=status):
                     self.check(PYTHON, CLIENTS / "stopped.py", way, status)
+
+    def test_a_signal_of_another_meaning_explains_nothing(self):
+        for number in (signal.SIGCHLD, signal.SIGWINCH, signal.SIGUSR1):
+            with self.subTest(number=number):
+                self.check(PYTHON, CLIENTS / "stopped.py", "signalled own join", 1, hears=number)
+        self.check("ruby", CLIENTS / "stopped.rb", "signalled", 1, hears=signal.SIGCHLD)
+
+    def test_a_posix_timer(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        program = os.path.join(folder, "posix_timer")
+        subprocess.run(["cc", "-o", program, CLIENTS / "posix_timer.c", "-lrt"], check=True)
+        for number in (signal.SIGUSR1, signal.SIGALRM):
+            with self.subTest(number=number):
+                self.check(program, number.value, 1)
+
+    def test_php(self):
+        self.check("php", CLIENTS / "stopped.php", "own timeout", 1)
 
     def test_ruby(self):
         self.check("ruby", CLIENTS / "stopped.rb", "own timeout", 1)

@@ -201,6 +201,7 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_pthread_setname_np OWN
 #define TABLE_alarm OWN
 #define TABLE_setitimer OWN
+#define TABLE_timer_settime OWN
 #define TABLE_getaddrinfo OWN
 #define TABLE_gethostbyname OWN
 #define TABLE_gethostbyname2 OWN

@@ -8,5 +8,7 @@ const connection = net.connect(Number(port), host, () => {
 });
 if (way === 'own timeout')
     setTimeout(leave, 500);
+else if (way === 'grace')
+    process.on('SIGTERM', () => setTimeout(leave, 1300));
 else
     process.on('SIGTERM', leave);

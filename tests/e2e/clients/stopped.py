@@ -11,7 +11,11 @@ import threading
 import time
 
 way, host, port, status = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-OWN_TIMEOUTS = ("own timeout", "own alarm")
+OWN_TIMEOUTS = ("own timeout", "own alarm", "own join")
+if way.startswith("signalled "):  # of whatever else it hears
+    for number in (signal.SIGCHLD, signal.SIGWINCH, signal.SIGUSR1):
+        signal.signal(number, lambda *_: None)
+    way = way.removeprefix("signalled ")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(status))
 connection = socket.create_connection((host, port))
@@ -73,6 +77,21 @@ elif way == "lives on":
         pass
     print("lives", flush=True)
     sys.stdin.read()
+elif way == "grace":  # for its last job, which does not come to an end
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    threading.Thread(target=wait, daemon=True).start()
+    stopped.wait()
+    time.sleep(1.3)
+    connection.close()
+    sys.exit(status)
+elif way == "own join":
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    waiter.join(0.6)
+    connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    sys.exit(status)
 elif way in OWN_TIMEOUTS:
     if way == "own alarm":
         signal.signal(signal.SIGALRM, ring)

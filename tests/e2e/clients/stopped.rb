@@ -6,13 +6,14 @@ require "timeout"
 
 way, host, port, status = ARGV[0], ARGV[1], ARGV[2].to_i, ARGV[3].to_i
 trap("TERM") { exit status } if way == "trap"
+trap("CHLD") {} if way == "signalled"
 connection = TCPSocket.new(host, port)
 connection.write("request")
 puts "waits"
 $stdout.flush
 begin
-  if way == "own timeout"
-    Timeout.timeout(0.2) { connection.read(1) }
+  if way == "own timeout" || way == "signalled"
+    Timeout.timeout(way == "signalled" ? 0.9 : 0.2) { connection.read(1) }
   else
     connection.read(1)
   end
