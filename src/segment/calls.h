@@ -95,10 +95,7 @@ bool calls_phase(const struct segment *segment, uint32_t call, uint32_t owner, e
 /* Writes when the present wait began and when it is overdue, without grace; before its phase (calls_move). */
 void calls_set_times(struct segment *segment, uint32_t call, uint64_t started_ns, uint64_t due_ns);
 /* Where no phase follows: between the times and calls_note_due, as due.h has it. */
-static inline void calls_publish_times(void)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-}
+void calls_publish_times(struct segment *segment, uint32_t call);
 void calls_set_grace(struct segment *segment, uint32_t call, uint64_t grace_ns);
 /* The call that was read is overdue at another time; the next one on its record is left alone. */
 void calls_put_off(struct segment *segment, uint32_t call, const struct call_view *view, uint64_t due_ns);

@@ -345,8 +345,9 @@ static bool label(struct circuit_entry *entry, const struct key *key)
     if (hash_at(entry) != key->hash)
         return false;
     write_texts(entry, key);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (hash_at(entry) == key->hash)
+    /* Both sequentially consistent: who takes the place away meanwhile finds the texts, or is seen here. */
+    atomic_exchange_explicit(&entry->ready, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&entry->hash, memory_order_seq_cst) == key->hash)
         return true;
     atomic_store_explicit(&entry->ready, 0, memory_order_release);
     return false;

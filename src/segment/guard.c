@@ -40,7 +40,7 @@ void guard_put_off(struct guard *guard, uint32_t call, uint64_t due_ns)
     if (!read_own(guard, call, &view) || !view.in_flight)
         return;
     calls_put_off(guard->segment, call, &view, due_ns);
-    calls_publish_times();
+    calls_publish_times(guard->segment, call);
     calls_note_due(guard->segment, call, due_ns);
 }
 
@@ -81,7 +81,7 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         if (moves && !calls_move(guard->segment, call, &view, next))
             continue;
         if (!moves)
-            calls_publish_times();
+            calls_publish_times(guard->segment, call);
         calls_note_due(guard->segment, call, due_ns);
         return;
     }
@@ -112,7 +112,7 @@ void guard_sending(struct guard *guard, uint32_t call, const struct target *targ
     if (view.due_ns == DUE_NEVER) {
         uint64_t due_ns = due_in_phase(target, view.phase, now_ns);
         calls_set_times(guard->segment, call, now_ns, due_ns);
-        calls_publish_times();
+        calls_publish_times(guard->segment, call);
         calls_note_due(guard->segment, call, due_ns);
     }
     calls_set_grace(guard->segment, call, bytes < UINT32_MAX ? bytes * NS_PER_S / SLOW_BYTES_PER_S : DUE_NEVER);
