@@ -91,7 +91,7 @@ class Places(unittest.TestCase):
             mkdir {self.tmp}; echo rubbish >{self.tmp}/x-0123456789abcdef.segment; as_user $SF status --json
             as_user $SF status -p /none; rm -r {self.tmp}""")
         self.assertEqual([policy["policy"] for policy in json.loads(result.stdout)],
-                         ["patterns: 127.0.0.1:3", "patterns: 127.0.0.1:2"])
+                         ["patterns: 127.0.0.1:2", "patterns: 127.0.0.1:3"])
         self.assertNotIn("rubbish", result.stderr)
 
     def test_root_with_a_users_runtime_folder_leaves_it_alone(self):

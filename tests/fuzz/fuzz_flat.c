@@ -18,6 +18,7 @@
 #define policy_unfold unfold
 #define flat_fault_text its_fault_text
 #define flat_fault_of its_fault_of
+#include "policy/policy.h"
 #include "policy/flat.c"
 
 static char *good, *identity;
