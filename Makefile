@@ -50,8 +50,8 @@ FRAME_LIMIT := -Wframe-larger-than=1024
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
-CORE    := $(call objects,src/breaker/*.c src/policy/*.c src/segment/*.c)
-PRELOAD := $(call objects,src/preload/*.c)
+CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
+PRELOAD := $(call objects,src/connection/*.c src/preload/*.c)
 CLI     := $(call objects,src/cli/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(BUILD)/sockfuse
@@ -61,7 +61,7 @@ all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
 $(CORE) $(PRELOAD): EXTRA = $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
 # dlopen. They stay out of the link's inlining, which knows of no exceptions.
-AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults pattern policy target)
+AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults file_path pattern policy target)
 $(AT_START): EXTRA = -Wno-frame-larger-than $(if $(LTO),-fno-lto)
 
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
@@ -118,7 +118,7 @@ WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/prel
 # Each with the sources that it throws bytes at, in one go: they need all be built with the fuzzer's instrumentation.
 FUZZERS      := $(call programs,tests/fuzz/fuzz_*.c)
 FUZZ_CC      ?= clang
-FUZZ_SOURCES := $(wildcard src/breaker/*.c src/policy/*.c) tests/unit/support_http.c
+FUZZ_SOURCES := $(wildcard src/base/*.c src/breaker/*.c src/policy/*.c) tests/unit/support_http.c
 # E.g. FUZZ_ALONE=1, with a BUILD of its own: without libFuzzer, see tests/fuzz/alone.c.
 FUZZ_ALONE   ?=
 FUZZ_MAIN    := $(if $(FUZZ_ALONE),tests/fuzz/alone.c)
@@ -143,7 +143,7 @@ $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
 	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
 
 $(FUZZERS): $(BUILD)/%: %.c $(FUZZ_MAIN) $(FUZZ_SOURCES) \
-                       $(wildcard src/breaker/*.h src/policy/*.h tests/fuzz/*.h tests/unit/support_http.h)
+                       $(wildcard src/base/*.h src/breaker/*.h src/policy/*.h tests/fuzz/*.h tests/unit/support_http.h)
 	@mkdir -p $(@D)
 	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_MAIN) $(FUZZ_SOURCES) $(LIBBSD)
 

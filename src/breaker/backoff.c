@@ -8,8 +8,8 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "breaker/circuit.h"
-#include "breaker/hash.h"
 #include "breaker/word.h"
 
 #define PERMILLE 1000u

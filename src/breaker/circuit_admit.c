@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "breaker/backoff.h"
+#include "breaker/circuit_visit.h"
 #include "breaker/lease.h"
-#include "breaker/visit.h"
 
 static enum visit_step take_ticket(struct ticket *ticket, const struct visit *visit, uint64_t generation,
                                    uint64_t token)

@@ -3,8 +3,8 @@
  */
 #include <stdatomic.h>
 
+#include "breaker/circuit_visit.h"
 #include "breaker/lease.h"
-#include "breaker/visit.h"
 #include "breaker/window.h"
 
 /*
@@ -197,8 +197,8 @@ void circuit_return_probe(struct circuit *circuit, const struct settings *settin
     transitions->count = 0;
     for (unsigned int looks = 0; step == LOOK_AGAIN && looks < VISIT_LOOKS_MAX; looks++) {
         visit_look(&visit);
-        int slot = visit.word.state == CIRCUIT_HALF_OPEN ? lease_find(circuit, visit.word.leases, ticket->token)
-                                                         : LEASE_NONE;
+        int slot =
+            visit.word.state == CIRCUIT_HALF_OPEN ? lease_find(circuit, visit.word.leases, ticket->token) : LEASE_NONE;
         if (slot == LEASE_NONE || !lease_attempt_stands(circuit, slot, ticket->token, ticket->address))
             return;
         step = settle_probe(&visit, ticket, nothing);

@@ -41,9 +41,9 @@ static const char *const names[HEADERS] = {"content-length", "transfer-encoding"
 
 enum framing {
     HAS_LENGTH = 1,
-    HAS_CODING = 2,  /* a Transfer-Encoding */
-    IS_CHUNKED = 4,  /* which ends with chunked */
-    HAS_EXPECT = 8,  /* an Expect */
+    HAS_CODING = 2,   /* a Transfer-Encoding */
+    IS_CHUNKED = 4,   /* which ends with chunked */
+    HAS_EXPECT = 8,   /* an Expect */
     IS_EXPECTED = 16, /* its value is 100-continue */
 };
 
@@ -300,7 +300,7 @@ static void at_trailer(struct http_request *request, unsigned char byte)
 
 static void take(struct http_request *request, unsigned char byte)
 {
-    static void (*const steps[])(struct http_request *request, unsigned char byte) = {
+    static void (*const steps[])(struct http_request * request, unsigned char byte) = {
         [IN_METHOD] = in_method,
         [IN_TARGET] = in_target,
         [IN_VERSION] = in_version,

@@ -15,8 +15,8 @@
 
 /* All zero at the start of a request. The members are the reader's own. */
 struct http_request {
-    uint64_t left;   /* bytes of the body, or of the chunk */
-    uint32_t bytes;  /* of the head so far */
+    uint64_t left;  /* bytes of the body, or of the chunk */
+    uint32_t bytes; /* of the head so far */
     uint8_t state;
     uint8_t matched; /* bytes of what the state expects */
     uint8_t header;  /* which one is read */

@@ -29,17 +29,13 @@ static const struct {
     int error;
     enum meaning meaning;
 } errors[] = {
-    {ETIMEDOUT, MEANS_TIMEOUT},
-    {ECONNREFUSED, MEANS_REFUSED},
+    {ETIMEDOUT, MEANS_TIMEOUT},        {ECONNREFUSED, MEANS_REFUSED},
     {ENOENT, MEANS_REFUSED}, /* AF_UNIX: the path is missing, so nobody listens there, as with a closed port */
-    {EHOSTUNREACH, MEANS_UNREACHABLE},
-    {ENETUNREACH, MEANS_UNREACHABLE},
-    {EHOSTDOWN, MEANS_UNREACHABLE},
-    {ENETDOWN, MEANS_UNREACHABLE},
+    {EHOSTUNREACH, MEANS_UNREACHABLE}, {ENETUNREACH, MEANS_UNREACHABLE},
+    {EHOSTDOWN, MEANS_UNREACHABLE},    {ENETDOWN, MEANS_UNREACHABLE},
     {EPROTO, MEANS_UNREACHABLE},      /* these two are how Linux reports an ICMP parameter problem and an */
     {ENOPROTOOPT, MEANS_UNREACHABLE}, /* unreachable protocol or port */
-    {ECONNRESET, MEANS_RESET},
-    {EPIPE, MEANS_RESET},
+    {ECONNRESET, MEANS_RESET},         {EPIPE, MEANS_RESET},
     {ECONNABORTED, MEANS_RESET},
 };
 
@@ -322,14 +318,9 @@ static const char *const kind_names[FAILURE_KINDS] = {
 };
 
 static const char *const reason_names[NEUTRAL_REASONS] = {
-    [NEUTRAL_NONE] = "none",
-    [NEUTRAL_LOCAL] = "local",
-    [NEUTRAL_CANCELLED] = "cancelled",
-    [NEUTRAL_SIBLING] = "sibling",
-    [NEUTRAL_ADDRESS] = "address",
-    [NEUTRAL_STALE] = "stale",
-    [NEUTRAL_UNLISTED] = "unlisted",
-    [NEUTRAL_UNKNOWN] = "unknown",
+    [NEUTRAL_NONE] = "none",         [NEUTRAL_LOCAL] = "local",     [NEUTRAL_CANCELLED] = "cancelled",
+    [NEUTRAL_SIBLING] = "sibling",   [NEUTRAL_ADDRESS] = "address", [NEUTRAL_STALE] = "stale",
+    [NEUTRAL_UNLISTED] = "unlisted", [NEUTRAL_UNKNOWN] = "unknown",
 };
 
 static const char *const verdict_names[VERDICTS] = {

@@ -78,21 +78,21 @@ struct outcome {
 struct observation {
     enum phase phase;
     enum seen seen;
-    int error;              /* errno of SEEN_ERROR */
-    bool is_probe;          /* the call is a probe's */
-    bool at_once;           /* SEEN_ERROR: connect itself returned it without having waited for the network */
-    bool answered_before;   /* an earlier call on this connection got an answer to what it asked */
-    bool end_answers;       /* what was asked has no other answer than the end of the stream */
-    bool gave_up;           /* the program had waited long before it shut its own side down, or said goodbye */
-    bool own_end;           /* the program had shut its own side down before it sent anything, or its receiving side */
-    bool sibling_won;       /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
-    bool other_answered;    /* another address of the destination answered since this one last failed */
-    bool other_tried; /* the program went on to another address of the destination, of which no failure is known */
+    int error;            /* errno of SEEN_ERROR */
+    bool is_probe;        /* the call is a probe's */
+    bool at_once;         /* SEEN_ERROR: connect itself returned it without having waited for the network */
+    bool answered_before; /* an earlier call on this connection got an answer to what it asked */
+    bool end_answers;     /* what was asked has no other answer than the end of the stream */
+    bool gave_up;         /* the program had waited long before it shut its own side down, or said goodbye */
+    bool own_end;         /* the program had shut its own side down before it sent anything, or its receiving side */
+    bool sibling_won;     /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
+    bool other_answered;  /* another address of the destination answered since this one last failed */
+    bool other_tried;     /* the program went on to another address of the destination, of which no failure is known */
     unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP; else 0 */
     uint64_t retry_after_ns;  /* the answer asks not to be called for so long; 0: it does not */
-    uint64_t waited_ns;     /* real time: since the attempt began, or since the last byte of the request */
-    uint64_t came_ns;       /* circuits' clock: when it came, if that was before it was seen; 0: just now, or unknown */
-    bool after_limit;       /* it came after connect_timeout or response_timeout */
+    uint64_t waited_ns;       /* real time: since the attempt began, or since the last byte of the request */
+    uint64_t came_ns; /* circuits' clock: when it came, if that was before it was seen; 0: just now, or unknown */
+    bool after_limit; /* it came after connect_timeout or response_timeout */
 };
 
 /* The part of a target's policy that the classifier needs. */
@@ -112,8 +112,8 @@ enum success_rule {
 
 struct outcome_rules {
     uint64_t abandon_after_ns;
-    uint32_t failure_mask;     /* bit FAILURE_x set: that kind counts */
-    uint32_t success;          /* enum success_rule */
+    uint32_t failure_mask; /* bit FAILURE_x set: that kind counts */
+    uint32_t success;      /* enum success_rule */
     uint32_t http_failure_count;
     struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures, ascending */
 };

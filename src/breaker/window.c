@@ -183,7 +183,7 @@ static uint32_t buckets_add_up(const struct window *window, uint32_t latest, uin
     uint32_t seen = latest;
 
     for (unsigned int shard = 0; shard < COUNTER_SHARDS; shard++) {
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++) {
+        for (unsigned int class = 0; class < WINDOW_CLASSES; class ++) {
             for (unsigned int i = 0; i < WINDOW_BUCKETS; i++) {
                 uint64_t raw = load(&window->buckets[shard][class][i]);
 
@@ -211,7 +211,7 @@ static struct window_counts buckets_sum(const struct circuit *circuit, const str
     uint32_t tick = tick_at(&epoch, now_ns);
     uint32_t latest = buckets_add_up(window, tick, buckets_within(&epoch, settings->window, now_ns, 0), sums);
     if (latest != tick) { /* our time is not the latest: the window is later */
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++)
+        for (unsigned int class = 0; class < WINDOW_CLASSES; class ++)
             sums[class] = 0;
         buckets_add_up(window, latest, buckets_within(&epoch, settings->window, now_ns, latest - tick), sums);
     }
@@ -236,7 +236,7 @@ _Static_assert((WINDOW_CHUNKS - 1) * OUTCOMES + 1 >= WINDOW_CALLS_MAX, "the long
 /* 0 stands for a place that is free. */
 static uint32_t outcome_code(enum window_class class)
 {
-    return (uint32_t)class + 1;
+    return (uint32_t) class + 1;
 }
 
 /* A bit for each outcome of that class. */
@@ -347,7 +347,8 @@ void window_add_success(struct circuit *circuit, const struct settings *settings
     struct epoch epoch;
 
     if (__builtin_expect(!is_of_calls(settings) && epoch_read(load(&circuit->window.epoch), generation, &epoch) &&
-                             epoch.shift >= shift_of(settings->window), 1)) {
+                             epoch.shift >= shift_of(settings->window),
+                         1)) {
         uint32_t tick = tick_at(&epoch, now_ns);
         _Atomic uint64_t *word =
             &circuit->window.buckets[shard % COUNTER_SHARDS][WINDOW_SUCCEEDED][tick % WINDOW_BUCKETS];

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/audience.h"
 #include "cli/cli.h"
 #include "cli/rows.h"
 #include "policy/flat.h"
-#include "segment/clock.h"
 #include "segment/handover.h"
 
 void audience_know(struct audience *audience, const struct selected *selected, const struct running *running)

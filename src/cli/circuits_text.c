@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/circuits_text.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/table.h"
-#include "segment/clock.h"
 
 static const struct column circuit_columns[] = {
     {"TARGET", false},  {"DESTINATION", false}, {"STATE", false},      {"FAILURES", true},      {"RATE", true},

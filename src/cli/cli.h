@@ -33,18 +33,31 @@ int command_reload(int argc, char **argv);
 int command_forget(int argc, char **argv);
 
 enum {
-    EXIT_USAGE = 2,            /* unknown options, missing arguments */
-    EXIT_RUN_FAILED = 125,     /* `run`: sockfuse itself failed; these three as env(1) has them */
+    EXIT_USAGE = 2,        /* unknown options, missing arguments */
+    EXIT_RUN_FAILED = 125, /* `run`: sockfuse itself failed; these three as env(1) has them */
     EXIT_RUN_NOT_EXECUTED = 126,
     EXIT_RUN_NOT_FOUND = 127,
 };
 
 /* What getopt_long returns for long options without a letter. */
-enum { OPTION_VERSION = 256, OPTION_JSON, OPTION_SINCE, OPTION_LOG, OPTION_MATCH, OPTION_FOR, OPTION_STRICT,
-       OPTION_ENDED, OPTION_ACTIVE };
+enum {
+    OPTION_VERSION = 256,
+    OPTION_JSON,
+    OPTION_SINCE,
+    OPTION_LOG,
+    OPTION_MATCH,
+    OPTION_FOR,
+    OPTION_STRICT,
+    OPTION_ENDED,
+    OPTION_ACTIVE
+};
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */
-#define COMMON_OPTIONS {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}
+#define COMMON_OPTIONS                                                                                                 \
+    {"help", no_argument, NULL, 'h'},                                                                                  \
+    {                                                                                                                  \
+        "version", no_argument, NULL, OPTION_VERSION                                                                   \
+    }
 
 /*
  * For -h: writes the command's own help (lines that begin with "Usage: sockfuse NAME …") to stdout; returns the exit

@@ -20,8 +20,7 @@ unsigned int running_behind(const struct running *running)
 bool running_takes(const struct running *running, const struct process_view *process)
 {
     return running->file != NULL && running->handed_over == running->file->revision &&
-           process->revision != running->file->revision && !process->keeps_policy &&
-           process->reload != running->number;
+           process->revision != running->file->revision && !process->keeps_policy && process->reload != running->number;
 }
 
 unsigned int running_taking(const struct running *running)
@@ -112,7 +111,8 @@ char *differing_keys(const struct running *running, const char *target_name)
     size_t count = 0, without = 0, unknown = 0;
     for (size_t i = 0; i < running->edition_count; i++) {
         const struct edition *edition = &running->editions[i];
-        const struct target *target = edition->policy != NULL ? policy_target_named(edition->policy, target_name) : NULL;
+        const struct target *target =
+            edition->policy != NULL ? policy_target_named(edition->policy, target_name) : NULL;
         if (target != NULL)
             policy_describe(target, note_value, &values[count++]);
         else if (edition->policy != NULL)

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/duration.h"
-#include "segment/clock.h"
 
 #define NS_PER_MINUTE (60 * NS_PER_S)
 #define NS_PER_HOUR (60 * NS_PER_MINUTE)
@@ -45,8 +45,8 @@ static uint64_t read_unit(const char **text)
         const char *name;
         uint64_t ns;
     } units[] = {
-        {"ns", 1},         {"us", 1000},        {"ms", NS_PER_MS},  {"s", NS_PER_S},
-        {"m", NS_PER_MINUTE}, {"h", NS_PER_HOUR}, {"d", NS_PER_DAY}, {"w", 7 * NS_PER_DAY},
+        {"ns", 1},          {"us", 1000},      {"ms", NS_PER_MS},     {"s", NS_PER_S}, {"m", NS_PER_MINUTE},
+        {"h", NS_PER_HOUR}, {"d", NS_PER_DAY}, {"w", 7 * NS_PER_DAY},
     };
     size_t length = 0;
     while ((*text)[length] >= 'a' && (*text)[length] <= 'z')

@@ -43,14 +43,14 @@ static bool read_tables(int descriptor, bool wide, struct tables *tables)
         Elf64_Ehdr header;
         if (!read_at(descriptor, &header, sizeof header, 0))
             return false;
-        *tables = (struct tables){header.e_phoff, header.e_shoff, header.e_phentsize, header.e_phnum,
+        *tables = (struct tables){header.e_phoff,     header.e_shoff, header.e_phentsize, header.e_phnum,
                                   header.e_shentsize, header.e_shnum, header.e_shstrndx};
         return true;
     }
     Elf32_Ehdr header;
     if (!read_at(descriptor, &header, sizeof header, 0))
         return false;
-    *tables = (struct tables){header.e_phoff, header.e_shoff, header.e_phentsize, header.e_phnum,
+    *tables = (struct tables){header.e_phoff,     header.e_shoff, header.e_phentsize, header.e_phnum,
                               header.e_shentsize, header.e_shnum, header.e_shstrndx};
     return true;
 }

@@ -13,7 +13,7 @@
 
 struct elf_facts {
     bool is_elf;
-    uint8_t bits;         /* 32 or 64 */
+    uint8_t bits; /* 32 or 64 */
     bool big_endian;
     uint16_t machine;     /* e_machine */
     bool has_interpreter; /* PT_INTERP: false in a static program, and in the dynamic loader itself */

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/json.h"
 #include "cli/select.h"
-#include "segment/clock.h"
 #include "segment/event.h"
 #include "segment/journal.h"
 
@@ -28,8 +28,7 @@ static const char help[] =
     "  -f, --follow       go on with what happens from now on\n"
     "      --json         one JSON object a line\n"
     "      --since TIME   only what happened since TIME: 5m (ago), or 2026-02-03T04:05:06Z\n"
-    "  -p, --policy FILE  only that of this policy\n" WHOSE_HELP
-    "  -h, --help         this text\n"
+    "  -p, --policy FILE  only that of this policy\n" WHOSE_HELP "  -h, --help         this text\n"
     "      --version      the version\n";
 
 #define POLL_MS 100
@@ -45,9 +44,9 @@ struct wish {
 /* How far a segment's journal was read. */
 struct reader {
     uint64_t device, inode;
-    uint64_t next;   /* number of the next event */
-    bool started;    /* it was read before: events that are gone now are lost */
-    bool waited;     /* it could not be read at the last look: perhaps it was just being written */
+    uint64_t next; /* number of the next event */
+    bool started;  /* it was read before: events that are gone now are lost */
+    bool waited;   /* it could not be read at the last look: perhaps it was just being written */
 };
 struct readers {
     struct reader *at; /* one for each segment of the selection, in its order */
@@ -130,8 +129,8 @@ static void print_one(const struct entry *entry, bool as_json)
 {
     char line[EVENT_JSON_MAX];
     const char *end = as_json ? "}\n" : "\n";
-    size_t length = as_json ? event_json(&entry->event, line, sizeof line)
-                            : event_line(&entry->event, line, sizeof line);
+    size_t length =
+        as_json ? event_json(&entry->event, line, sizeof line) : event_line(&entry->event, line, sizeof line);
     if (length < strlen(end))
         return;
     fwrite(line, 1, length - strlen(end), stdout);

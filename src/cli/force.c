@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/audience.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
@@ -19,10 +20,9 @@
 #include "cli/select.h"
 #include "cli/table.h"
 #include "cli/who.h"
+#include "guard/operator.h"
 #include "policy/value.h"
 #include "segment/circuits.h"
-#include "segment/clock.h"
-#include "segment/force.h"
 
 static const char help_end[] =
     "\n"
@@ -32,8 +32,7 @@ static const char help_end[] =
     "did it (sockfuse events).\n"
     "\n"
     "  -p, --policy FILE  only those of this policy. One that is not in use yet is told beforehand: the first program\n"
-    "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n"
-    WHOSE_HELP
+    "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n" WHOSE_HELP
     "%s"
     "  -h, --help         this text\n"
     "      --version      the version\n"
@@ -146,8 +145,8 @@ static char *describe(struct force force, uint64_t now_ns)
 }
 
 /* Sets the word, and says what it was and is. */
-static void set_word(struct order *order, const struct audience *audience, uint32_t circuit,
-                     enum target_mode mode, const char *target_name, const char *destination)
+static void set_word(struct order *order, const struct audience *audience, uint32_t circuit, enum target_mode mode,
+                     const char *target_name, const char *destination)
 {
     const struct force wanted = force_wanted(order), present = force_read(audience->segment, circuit, order->now_ns);
     char *before = present.word != FORCED_NONE
@@ -160,8 +159,7 @@ static void set_word(struct order *order, const struct audience *audience, uint3
         say(audience, destination, target_name, what, NULL);
     } else {
         order->command.segment = audience->segment;
-        force_set(&order->command, order->user, circuit, wanted, mode,
-                  order->now_ns);
+        force_set(&order->command, order->user, circuit, wanted, mode, order->now_ns);
         if (wanted.word == FORCED_NONE) {
             what = format_text("given back, now %s", state_now(audience, target_name, destination, order->now_ns));
         } else if (wanted.end_ns != 0) {
@@ -213,10 +211,9 @@ static bool open_segment(struct segment *segment, const struct selected *selecte
     struct segment_error *error = allocate(1, sizeof *error);
     const struct attaching attaching = {
         .identity = selected->identity, .capacity = policy != NULL ? &policy->capacity : NULL, .patient = true};
-    bool opened = selected->segment.map != NULL
-                      ? select_to_write(segment, selected, error)
-                      : state_places_name(places, selected->identity) &&
-                            segment_attach_first(segment, places, &attaching, error);
+    bool opened = selected->segment.map != NULL ? select_to_write(segment, selected, error)
+                                                : state_places_name(places, selected->identity) &&
+                                                      segment_attach_first(segment, places, &attaching, error);
     if (error->text[0] != '\0')
         warnx("%s", error->text);
     free(error);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/reach.h"
@@ -17,9 +18,8 @@
 #include "cli/select.h"
 #include "cli/table.h"
 #include "segment/circuits.h"
-#include "segment/clock.h"
-#include "segment/over.h"
-#include "segment/process.h"
+#include "segment/processes.h"
+#include "segment/removal.h"
 
 static const char help[] =
     "Usage: sockfuse forget -p FILE\n"
@@ -28,7 +28,8 @@ static const char help[] =
     "Removes what is over: all circuits of a policy that no running program uses; the circuit of a destination, which\n"
     "begins anew, closed and without a history; or everything that no running program uses any more.\n"
     "\n"
-    "DEST is a destination as `sockfuse status` shows it, or a target's name, which stands for all its circuits. It is\n"
+    "DEST is a destination as `sockfuse status` shows it, or a target's name, which stands for all its circuits. It "
+    "is\n"
     "forgotten also while programs run: calls in flight go on, and their ends count no more. A circuit that is forced\n"
     "is left alone (give it back first: sockfuse auto).\n"
     "\n"
@@ -256,9 +257,9 @@ static int forget(struct order *order, char **destinations)
     for (; destinations[0] != NULL; destinations++)
         forget_all_of(order, &selection, destinations[0]);
     if (order->done + order->failed == 0 && order->ended)
-        printf("Nothing is over: %s.\n",
-               selection.count + selection.unusables.count > 0 ? "running programs use all there is"
-                                                               : "there are no circuits");
+        printf("Nothing is over: %s.\n", selection.count + selection.unusables.count > 0
+                                             ? "running programs use all there is"
+                                             : "there are no circuits");
     else if (order->done + order->failed == 0) {
         warnx("%s: it has no circuits", order->choice.policy_file);
         order->failed++;
@@ -293,8 +294,7 @@ int command_forget(int argc, char **argv)
     }
     bool any = optind < argc;
     if ((any && order.ended) || (!any && !order.ended && order.choice.policy_file == NULL)) {
-        warnx("forget: %s", any ? "either DEST or --ended"
-                                : "what? -p FILE, a DEST, or --ended is missing");
+        warnx("forget: %s", any ? "either DEST or --ended" : "what? -p FILE, a DEST, or --ended is missing");
         return usage_error("forget");
     }
     return forget(&order, argv + optind);

@@ -178,8 +178,8 @@ int home_open(const struct home *home)
                  : open_on_same_file_system(home->path);
     if (fd < 0) {
         /* What stands in the way of one that nobody has named is somebody else's, and says nothing. */
-        if (errno == ENOENT || (!home->is_named && (errno == ENOTDIR || errno == ELOOP || errno == EXDEV ||
-                                                    home->user != geteuid())))
+        if (errno == ENOENT ||
+            (!home->is_named && (errno == ENOTDIR || errno == ELOOP || errno == EXDEV || home->user != geteuid())))
             errno = 0;
         else if (errno == EACCES && !home->is_named)
             errno = is_own_though_closed(home) ? EACCES : 0; /* another user's runtime folder, after su(1) */

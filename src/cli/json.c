@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "segment/text.h"
 
 void json_text(const char *value, FILE *out)
 {

@@ -63,7 +63,8 @@ bool library_find(struct library *library)
     }
     if (library->path[strcspn(library->path, separators)] != '\0') {
         warnx("%s: the loader can't be told of a path with a blank or a colon in it; move sockfuse to another folder, "
-              "or install it with make install", library->path);
+              "or install it with make install",
+              library->path);
         return false;
     }
     return true;
@@ -88,7 +89,8 @@ static void append_others(char *list, const char *preload)
 void library_take_narrow(struct library *library)
 {
     struct library narrow = {0};
-    char *path = format_text("%.*s32/%s", (int)(strrchr(library->path, '/') - library->path + 1), library->path, file_name);
+    char *path =
+        format_text("%.*s32/%s", (int)(strrchr(library->path, '/') - library->path + 1), library->path, file_name);
     int descriptor = realpath(path, narrow.path) != NULL ? open(narrow.path, O_RDONLY | O_CLOEXEC) : -1;
     free(path);
     if (descriptor < 0)

@@ -88,8 +88,8 @@ static int help_for(int argc, char **argv)
 }
 
 /*
- * All messages begin with the same word, however the program was called; getopt_long takes it from argv[0]. Exported: by
- * this symbol the library knows the command, which it leaves alone wherever it is preloaded (startup.c).
+ * All messages begin with the same word, however the program was called; getopt_long takes it from argv[0]. Exported:
+ * by this symbol the library knows the command, which it leaves alone wherever it is preloaded (startup.c).
  */
 extern char sockfuse_command[];
 __attribute__((visibility("default"))) char sockfuse_command[] = "sockfuse";

@@ -59,7 +59,8 @@ static bool has_mapping(FILE *maps, const struct wanted *wanted)
 
 /*
  * Whether the process is the file's owner's in some way: nobody else could have come to have it mapped. Nor the first
- * one, if it can't be looked into from beside it: then it is what keeps the system, or the sandbox, and no program of it.
+ * one, if it can't be looked into from beside it: then it is what keeps the system, or the sandbox, and no program of
+ * it.
  */
 static bool may_have_it(const char *pid, const struct wanted *wanted)
 {

@@ -15,7 +15,7 @@ struct question {
     const struct destination *destination; /* or NULL */
     const struct segment *segment;
     const struct policy *policy; /* NULL: only what stands is found */
-    bool only_forced; /* without a policy: nothing but where an operator's word stands */
+    bool only_forced;            /* without a policy: nothing but where an operator's word stands */
     uint64_t now_ns;
 };
 

@@ -1,8 +1,8 @@
 /*
  * meant.h - which circuits of one policy a DEST or a target's name on the command line stands for.
  *
- * For `sockfuse open`, `close` and `auto`. Looked for in all that is in force: in each policy that some program runs, in
- * what was handed over to those that have not called since, and in the file, by which the next program goes.
+ * For `sockfuse open`, `close` and `auto`. Looked for in all that is in force: in each policy that some program runs,
+ * in what was handed over to those that have not called since, and in the file, by which the next program goes.
  */
 #ifndef SOCKFUSE_CLI_MEANT_H
 #define SOCKFUSE_CLI_MEANT_H

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "segment/text.h"
+#include "base/text.h"
 
 #undef warnx
 #undef warn

@@ -1,7 +1,7 @@
 /*
  * program.c - what kind of program a command names, and whether the library can guard it.
  *
- * See program.h.
+ * See host_program.h.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -211,7 +211,8 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
     *foreign = false;
     if (program->environment_emptied)
         return format_text("%s starts its interpreter with an empty environment (env -i), in which the library is not "
-                           "named: %s; take -i out", program->path, consequence);
+                           "named: %s; take -i out",
+                           program->path, consequence);
     if (!program->examined)
         return NULL;
     const struct elf_facts *elf = &program->elf;
@@ -219,7 +220,8 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
         return format_text("%s is a Go program, which makes its system calls without libc: %s", binary, consequence);
     if (!elf->has_interpreter && !is_loader(binary))
         return format_text("%s is statically linked, so no library can be loaded into it: %s; use a dynamically linked "
-                           "build", binary, consequence);
+                           "build",
+                           binary, consequence);
     if (strstr(elf->interpreter, "ld-musl") != NULL) {
         *foreign = true;
         return format_text("%s is built for musl (%s), but libsockfuse.so is for glibc: %s; use a glibc build", binary,
@@ -235,6 +237,7 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
     const char *privilege = privilege_of(binary);
     if (privilege != NULL)
         return format_text("%s is %s, and for such programs the loader ignores LD_PRELOAD: %s; start it as a user who "
-                           "has that privilege already, or use a copy without it", binary, privilege, consequence);
+                           "has that privilege already, or use a copy without it",
+                           binary, privilege, consequence);
     return NULL;
 }

@@ -33,8 +33,8 @@ bool program_find(const char *name, char *path, size_t size);
 bool program_examine(const char *name, struct program *program);
 
 /*
- * The names by which discovery knows it, NULL at the end: as preload/program.h has them for a program that is started
- * without `run`. A script's own goes before its interpreter's. They point into `command` and `program`.
+ * The names by which discovery knows it, NULL at the end: as preload/host_program.h has them for a program that is
+ * started without `run`. A script's own goes before its interpreter's. They point into `command` and `program`.
  */
 void program_names(const char *command, const struct program *program, const char *names[PROGRAM_NAMES_MAX]);
 

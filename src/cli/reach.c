@@ -7,11 +7,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/reach.h"
 #include "policy/flat.h"
 #include "segment/calls.h"
-#include "segment/clock.h"
+#include "segment/segment.h"
 
 /* So many are named at a time; the others are counted. */
 #define NAMED_MAX 12u

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 struct attached {
     struct process_view view;

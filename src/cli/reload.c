@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/reach.h"
 #include "cli/resolve.h"
@@ -17,13 +18,12 @@
 #include "cli/select.h"
 #include "cli/table.h"
 #include "cli/who.h"
+#include "guard/report.h"
 #include "policy/flat.h"
 #include "policy/identity.h"
-#include "segment/clock.h"
 #include "segment/editions.h"
 #include "segment/handover.h"
-#include "segment/process.h"
-#include "segment/report.h"
+#include "segment/processes.h"
 
 static const char help[] =
     "Usage: sockfuse reload [-p FILE]\n"
@@ -32,8 +32,7 @@ static const char help[] =
     "began. Circuits keep their state and history. A file with an error is handed to nobody: everything stays as it\n"
     "is.\n"
     "\n"
-    "  -p, --policy FILE  only this policy; else all that are in use\n" WHOSE_HELP
-    "  -h, --help         this text\n"
+    "  -p, --policy FILE  only this policy; else all that are in use\n" WHOSE_HELP "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
     "Targets of run -t and options of run -o stay in force over the edited file. Programs whose targets keep their\n"

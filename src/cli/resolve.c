@@ -103,8 +103,8 @@ static void spell(char text[TEXT_MAX], const char *name, const struct addrinfo *
         if ((info->ai_family != AF_INET && info->ai_family != AF_INET6) ||
             inet_ntop(info->ai_family, bytes, address, sizeof address) == NULL)
             continue;
-        int added = snprintf(text + length, TEXT_MAX - length, "%s%s%s", length > 0 ? "," : name,
-                             length > 0 ? "" : "=", address);
+        int added = snprintf(text + length, TEXT_MAX - length, "%s%s%s", length > 0 ? "," : name, length > 0 ? "" : "=",
+                             address);
         if (added < 0 || (size_t)added >= TEXT_MAX - length)
             break;
         length += (size_t)added;
@@ -182,8 +182,8 @@ static pid_t fork_quietly(void)
 }
 
 /*
- * After unshare(CLONE_NEWPID) the first child is the new name space's init, and with its end no other can be made. Until
- * then the kernel has nothing to show for it.
+ * After unshare(CLONE_NEWPID) the first child is the new name space's init, and with its end no other can be made.
+ * Until then the kernel has nothing to show for it.
  */
 static bool is_child_to_be_init(void)
 {

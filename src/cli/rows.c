@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/rows.h"
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
-#include "segment/clock.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 static struct row *add_row(struct rows *rows)
 {
@@ -275,8 +275,7 @@ static bool is_wanted(const struct row *row, const struct running *running)
     bool wanted = false;
     for (size_t i = 0; i < running->edition_count && !wanted; i++) {
         const struct policy *policy = running->editions[i].policy;
-        wanted = policy == NULL ||
-                 takes(policy, row->target_name, row->destination, is_read ? &destination : NULL);
+        wanted = policy == NULL || takes(policy, row->target_name, row->destination, is_read ? &destination : NULL);
     }
     destination_free(&destination);
     return wanted;

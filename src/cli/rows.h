@@ -13,9 +13,9 @@
 #include "breaker/circuit.h"
 #include "cli/running.h"
 #include "cli/select.h"
+#include "guard/operator.h"
 #include "policy/policy.h"
 #include "segment/event.h"
-#include "segment/force.h"
 
 /* Why a circuit is history; an operator's word still stands in one that is not. */
 enum ended {
@@ -34,9 +34,9 @@ struct row {
     struct circuit_view view;
     uint64_t counts[COUNTERS];
     uint32_t in_flight;
-    enum forced forced;                /* an operator's word */
-    uint64_t forced_left_ns;           /* how much longer it holds; 0: until another one */
-    uint32_t connections;              /* that have a share of max_connections */
+    enum forced forced;      /* an operator's word */
+    uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
+    uint32_t connections;    /* that have a share of max_connections */
     bool has_failure, has_transition;
     struct event last_failure, last_transition;
 };

@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/injection.h"
 #include "cli/library.h"
@@ -21,7 +22,6 @@
 #include "cli/resolve.h"
 #include "cli/select.h"
 #include "policy/discover.h"
-#include "segment/clock.h"
 #include "segment/segment.h"
 
 static const char help[] =
@@ -176,7 +176,8 @@ static struct policy *load_policy(const struct request *request, const struct pr
         program_names(command, program, names);
         if (!policy_discover(names, environment, &found)) {
             warnx("there is no policy for %s; name one with -p FILE, or a target with -t HOST:PORT; 'sockfuse check "
-                  "--for %s' says where it was looked for", names[0], command);
+                  "--for %s' says where it was looked for",
+                  names[0], command);
             return NULL;
         }
         *file = copy_text(found.path);
@@ -277,10 +278,12 @@ static bool try_segment(const struct policy *policy, const struct request *reque
         segment_detach(segment);
     } else if (request->strict) {
         warnx("%s; %s is not started (--strict): its circuits can't be kept; SOCKFUSE_STATE can name a folder of "
-              "your own", error->text, request->command[0]);
+              "your own",
+              error->text, request->command[0]);
     } else {
         warnx("%s; %s runs unguarded; SOCKFUSE_STATE can name a folder of your own, and run --strict starts nothing "
-              "unguarded", error->text, request->command[0]);
+              "unguarded",
+              error->text, request->command[0]);
     }
     state_places_free(&places);
     free(segment);
@@ -312,8 +315,8 @@ static void name_run(void)
 }
 
 /* Tells what the library will read: see the table of variables in the manual. */
-static void set_environment(const struct request *request, const struct policy *policy,
-                            const struct program *program, const char *preload)
+static void set_environment(const struct request *request, const struct policy *policy, const struct program *program,
+                            const char *preload)
 {
     char *asan_options = library_asan_options(&program->elf, preload, getenv("ASAN_OPTIONS"));
     char *patterns = list_join(&request->patterns, " "), *options = list_join(&request->options, "\n");
@@ -385,8 +388,8 @@ static int start(struct request *request)
         warnx("%s", warning);
     if (is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
-    char *preload = foreign || !guarded ? library_removed(getenv("LD_PRELOAD"))
-                                        : library_preloaded(&library, getenv("LD_PRELOAD"));
+    char *preload =
+        foreign || !guarded ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(&library, getenv("LD_PRELOAD"));
     set_environment(request, policy, &program, preload);
     return execute(request->command);
 }

@@ -14,7 +14,7 @@
 
 #include "cli/select.h"
 #include "policy/policy.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 /* A revision that some process runs. */
 struct edition {
@@ -26,8 +26,8 @@ struct edition {
 };
 
 struct running {
-    struct policy *file; /* as its file says now, or as its patterns have it; NULL: it can't be read */
-    char *file_why;      /* then, why */
+    struct policy *file;            /* as its file says now, or as its patterns have it; NULL: it can't be read */
+    char *file_why;                 /* then, why */
     struct process_view *processes; /* those that live */
     size_t process_count;
     struct edition *editions; /* that they run, most programs first */
@@ -57,8 +57,8 @@ bool running_takes(const struct running *running, const struct process_view *pro
 unsigned int running_taking(const struct running *running);
 
 /*
- * Whether the programs differ in what they run. Then `differing_keys` tells in which keys of a target, and how: one line
- * to be freed ("failure_threshold 5 or 2, mode enforce or observe"); NULL: in none.
+ * Whether the programs differ in what they run. Then `differing_keys` tells in which keys of a target, and how: one
+ * line to be freed ("failure_threshold 5 or 2, mode enforce or observe"); NULL: in none.
  */
 bool running_differ(const struct running *running);
 char *differing_keys(const struct running *running, const char *target_name);

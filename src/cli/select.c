@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/cut.h"
+#include "cli/policy_wanted.h"
 #include "cli/rights.h"
 #include "cli/select.h"
-#include "cli/wanted.h"
+#include "cli/truncation.h"
 #include "policy/identity.h"
-#include "segment/clock.h"
 
 /* Together with the bounds of homes.c: so many segments of others are mapped at the most. */
 #define OTHERS_MAX 4096u
@@ -378,7 +378,10 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out)
 {
     fprintf(out, "No policy is in use: there are no circuits in ");
     for (unsigned int i = 0; i < selection->places.count; i++)
-        fprintf(out, "%s%s", i == 0 ? "" : i + 1 == selection->places.count ? " or " : ", ",
+        fprintf(out, "%s%s",
+                i == 0                             ? ""
+                : i + 1 == selection->places.count ? " or "
+                                                   : ", ",
                 shown(selection->places.at[i].folder));
     fprintf(out, "%s%s.\n", selection->is_everybody && selection->places.count > 1 ? ", nor in others' folders" : "",
             select_missed(selection) ? " that could be read" : "");
@@ -395,8 +398,8 @@ static bool is_file(const char *text)
     struct identity identity;
     if (!identity_read(&identity, text))
         return false;
-    bool is_one = identity.path == NULL || (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode) &&
-                                            status.st_size <= POLICY_BYTES_MAX);
+    bool is_one = identity.path == NULL ||
+                  (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= POLICY_BYTES_MAX);
     identity_free(&identity);
     return is_one;
 }

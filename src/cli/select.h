@@ -2,7 +2,7 @@
  * select.h - which policies' segments a command acts on.
  *
  * With -p FILE: those of that policy, whatever -t and -o its programs were run with; else all that there are: the
- * caller's, or for root all users' (whose.h). -p may also say more, by what an identity has behind the path
+ * caller's, or for root all users' (user_options.h). -p may also say more, by what an identity has behind the path
  * (policy/identity.h): then only those that have just these targets, or just these options ("FILE + options:": none).
  * If nobody uses the policy by this name, but by another name of the same file, that one is meant. Segments are mapped
  * read-only where that serves. For observers; nothing is ever made or changed here, but by who opens one to write.
@@ -18,10 +18,10 @@
 
 #include "cli/homes.h"
 #include "cli/unusable.h"
-#include "cli/whose.h"
+#include "cli/user_options.h"
 #include "policy/policy.h"
-#include "segment/over.h"
 #include "segment/places.h"
+#include "segment/removal.h"
 #include "segment/segment.h"
 
 struct selected {
@@ -30,9 +30,9 @@ struct selected {
     uid_t uid;              /* whose it is */
     char *user;             /* that user's name, or number */
     char *whose;            /* behind what is told of it: " (user NAME)" if any is another user's; safe to print */
-    char *which;            /* behind what does not name the policy: " under IDENTITY", if there are several, and whose */
-    bool is_foreign;        /* another user's than the caller's */
-    struct home home;       /* where it lies; its path is the selection's */
+    char *which;      /* behind what does not name the policy: " under IDENTITY", if there are several, and whose */
+    bool is_foreign;  /* another user's than the caller's */
+    struct home home; /* where it lies; its path is the selection's */
 };
 
 struct selection {

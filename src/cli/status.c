@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/circuits_text.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
@@ -16,47 +17,45 @@
 #include "cli/select.h"
 #include "cli/status_json.h"
 #include "cli/table.h"
-#include "segment/clock.h"
 
-static const char help[] =
-    "Usage: sockfuse status [-p FILE] [--active] [--json]\n"
-    "Shows the circuits of the policies in use, by the settings that running\n"
-    "programs go by, and the processes that are attached.\n"
-    "\n"
-    "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
-    "      --active       leave out what is over: policies without a running program,\n"
-    "                     circuits marked (ended)\n"
-    "      --json         one JSON array, an object for each policy\n"
-    "  -h, --help         this text\n"
-    "      --version      the version\n"
-    "\n"
-    "  STATE         closed: calls pass; open: calls fail at once;\n"
-    "                open, probe due: the pause is over, the next call is the probe;\n"
-    "                half-open: a probe is on its way;\n"
-    "                (ended): history, no running program's policy has this target\n"
-    "                any more; (forced): by sockfuse open or close, until sockfuse\n"
-    "                auto or for the time that is left; by mode: by the policy;\n"
-    "                observed: refuses nothing (mode = observe);\n"
-    "                rehearsal: the policy injects faults\n"
-    "  FAILURES      in a row, of how many open the circuit\n"
-    "  RATE          of the calls in the window, how many failed or were slow, when\n"
-    "                these are enough to be judged\n"
-    "  RETRY IN      until the next probe\n"
-    "  IN FLIGHT     calls without an outcome yet\n"
-    "  CONNECTIONS   of all processes, of how many there may be (max_connections)\n"
-    "  CALLS         admitted so far; of them:\n"
-    "    FAILED      by the peer's fault\n"
-    "    NEUTRAL     ended so that they say nothing of the peer (given up early, a\n"
-    "                fault on this side)\n"
-    "    LATE        ended when the circuit had changed its state already\n"
-    "  REFUSED       calls that failed at once, besides\n"
-    "  LAST FAILURE  its kind, and when\n"
-    "  REVISION      of the policy that a program runs: another one than the file's\n"
-    "                after it was edited\n"
-    "\n"
-    "The circuits are in $SOCKFUSE_STATE; else in the first that can be used of\n"
-    "/run/sockfuse (root), $XDG_RUNTIME_DIR/sockfuse, /run/user/UID/sockfuse,\n"
-    "/dev/shm/sockfuse-UID and /tmp/sockfuse-UID.\n";
+static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--json]\n"
+                           "Shows the circuits of the policies in use, by the settings that running\n"
+                           "programs go by, and the processes that are attached.\n"
+                           "\n"
+                           "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
+                           "      --active       leave out what is over: policies without a running program,\n"
+                           "                     circuits marked (ended)\n"
+                           "      --json         one JSON array, an object for each policy\n"
+                           "  -h, --help         this text\n"
+                           "      --version      the version\n"
+                           "\n"
+                           "  STATE         closed: calls pass; open: calls fail at once;\n"
+                           "                open, probe due: the pause is over, the next call is the probe;\n"
+                           "                half-open: a probe is on its way;\n"
+                           "                (ended): history, no running program's policy has this target\n"
+                           "                any more; (forced): by sockfuse open or close, until sockfuse\n"
+                           "                auto or for the time that is left; by mode: by the policy;\n"
+                           "                observed: refuses nothing (mode = observe);\n"
+                           "                rehearsal: the policy injects faults\n"
+                           "  FAILURES      in a row, of how many open the circuit\n"
+                           "  RATE          of the calls in the window, how many failed or were slow, when\n"
+                           "                these are enough to be judged\n"
+                           "  RETRY IN      until the next probe\n"
+                           "  IN FLIGHT     calls without an outcome yet\n"
+                           "  CONNECTIONS   of all processes, of how many there may be (max_connections)\n"
+                           "  CALLS         admitted so far; of them:\n"
+                           "    FAILED      by the peer's fault\n"
+                           "    NEUTRAL     ended so that they say nothing of the peer (given up early, a\n"
+                           "                fault on this side)\n"
+                           "    LATE        ended when the circuit had changed its state already\n"
+                           "  REFUSED       calls that failed at once, besides\n"
+                           "  LAST FAILURE  its kind, and when\n"
+                           "  REVISION      of the policy that a program runs: another one than the file's\n"
+                           "                after it was edited\n"
+                           "\n"
+                           "The circuits are in $SOCKFUSE_STATE; else in the first that can be used of\n"
+                           "/run/sockfuse (root), $XDG_RUNTIME_DIR/sockfuse, /run/user/UID/sockfuse,\n"
+                           "/dev/shm/sockfuse-UID and /tmp/sockfuse-UID.\n";
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
@@ -141,7 +140,8 @@ static void print_settings(const struct running *running)
     if (running->file == NULL) {
         fputs(running->shown == NULL ? "  The policy can't be read now, so its targets and limits are unknown: "
               : running->ended       ? "  The policy can't be read now; shown is what was in force last: "
-                                     : "  The policy can't be read now; shown is what running programs go by: ", stdout);
+                                     : "  The policy can't be read now; shown is what running programs go by: ",
+              stdout);
         print_safely(running->file_why, stdout);
         fputc('\n', stdout);
     }
@@ -158,8 +158,8 @@ static void print_settings(const struct running *running)
         const struct edition *edition = &running->editions[i];
         if (edition->policy != NULL)
             continue;
-        printf("  What revision %08" PRIx32 " says, by which %u go%s, is unknown: ", (uint32_t)(edition->revision >> 32),
-               edition->programs, edition->programs == 1 ? "es" : "");
+        printf("  What revision %08" PRIx32 " says, by which %u go%s, is unknown: ",
+               (uint32_t)(edition->revision >> 32), edition->programs, edition->programs == 1 ? "es" : "");
         print_safely(edition->why, stdout);
         fputc('\n', stdout);
     }
@@ -197,7 +197,8 @@ static void print_policy(const struct selected *selected, const struct running *
     print_log_lost(&selected->segment);
     if (segment_apart(&selected->segment) > 0)
         printf("  %" PRIu64 " calls were guarded apart, by circuits of single programs: they could not open this file "
-               "for a while.\n", segment_apart(&selected->segment));
+               "for a while.\n",
+               segment_apart(&selected->segment));
     if (running->process_count > 0)
         print_processes(running);
     else if (running->ended)
@@ -262,8 +263,8 @@ static bool show(const struct selected *selected, struct view *view)
 /* Of what is damaged or closed to us nothing can be shown; that was said. */
 static void show_unusable(const struct unusable *unusable, struct view *view)
 {
-    const bool is_known = unusable->was_read &&
-                          (unusable->peek.kind == PEEK_OTHER_LAYOUT || unusable->peek.kind == PEEK_OTHER_BOOT);
+    const bool is_known =
+        unusable->was_read && (unusable->peek.kind == PEEK_OTHER_LAYOUT || unusable->peek.kind == PEEK_OTHER_BOOT);
     if (!is_known || (view->active && unusable_is_over(unusable)))
         return;
     if (view->json != NULL) {

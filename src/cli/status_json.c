@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/status_json.h"
 #include "policy/identity.h"
-#include "segment/clock.h"
-#include "segment/date.h"
-#include "segment/text.h"
 
 static void write_counters(struct json *json, const struct row *row)
 {

@@ -33,8 +33,8 @@ bool colour_wanted(FILE *out)
 const char *colour_start(enum colour colour, bool wanted)
 {
     static const char *const sequences[] = {
-        [PLAIN] = "\033[0m",  [BOLD] = "\033[1m",   [DIM] = "\033[2m",
-        [RED] = "\033[31m",   [GREEN] = "\033[32m", [YELLOW] = "\033[33m",
+        [PLAIN] = "\033[0m", [BOLD] = "\033[1m",   [DIM] = "\033[2m",
+        [RED] = "\033[31m",  [GREEN] = "\033[32m", [YELLOW] = "\033[33m",
     };
     return wanted ? sequences[colour] : "";
 }

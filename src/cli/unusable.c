@@ -45,7 +45,8 @@ struct unusable *unusable_add(struct unusables *unusables, int folder, const cha
     unusable->was_read = segment_peek(fd, &unusable->peek);
     close(fd);
     if (unusable->was_read && unusable->peek.kind == PEEK_OTHER_LAYOUT)
-        mappers_find(&unusable->users, unusable->peek.device, unusable->peek.inode, unusable->peek.owner, name_of(path));
+        mappers_find(&unusable->users, unusable->peek.device, unusable->peek.inode, unusable->peek.owner,
+                     name_of(path));
     return unusable;
 }
 
@@ -111,8 +112,8 @@ static char *list_users(const struct mappers *users)
 {
     char *list = copy_text("");
     for (size_t i = 0; i < users->count && i < NAMED_MAX; i++) {
-        char *longer = format_text("%s%s%" PRIu32 " (%s)", list, i > 0 ? ", " : "", users->at[i].pid,
-                                   users->at[i].program);
+        char *longer =
+            format_text("%s%s%" PRIu32 " (%s)", list, i > 0 ? ", " : "", users->at[i].pid, users->at[i].program);
         free(list);
         list = longer;
     }
@@ -136,8 +137,9 @@ static char *remedy(const struct unusable *unusable)
         return text;
     }
     if (unusable->peek.is_locked)
-        return copy_text("a program that can't be seen from here uses it, for it holds a lock (of a container, perhaps); "
-                         "start that one anew");
+        return copy_text(
+            "a program that can't be seen from here uses it, for it holds a lock (of a container, perhaps); "
+            "start that one anew");
     if (can_not_be_told(unusable))
         return format_text("who uses it can't be told from here (%zu process%s can't be looked into); root can look",
                            users->unseen, users->unseen == 1 ? "" : "es");
@@ -170,7 +172,7 @@ static char *name_of_owner(const struct unusable *unusable)
 {
     const struct passwd *entry = getpwuid(unusable->peek.owner);
     return entry != NULL && entry->pw_name[0] != '\0' ? copy_text(entry->pw_name)
-                                                     : format_text("%" PRIu32, unusable->peek.owner);
+                                                      : format_text("%" PRIu32, unusable->peek.owner);
 }
 
 char *unusable_whose(const struct unusable *unusable)
@@ -200,7 +202,8 @@ void unusable_print(const struct unusable *unusable)
         fputs(".\n", stdout);
         free(text);
     } else {
-        fputs("  Circuits from before the last boot: no program uses them any more (sockfuse forget --ended).\n", stdout);
+        fputs("  Circuits from before the last boot: no program uses them any more (sockfuse forget --ended).\n",
+              stdout);
     }
     if (identity != NULL) {
         fputs("  They lie in ", stdout);

@@ -16,8 +16,8 @@
 
 struct unusable {
     char *path;
-    char *why;          /* why it can't be used, with its path, on one line */
-    bool was_read;      /* what follows is known */
+    char *why;     /* why it can't be used, with its path, on one line */
+    bool was_read; /* what follows is known */
     struct peek peek;
     struct mappers users; /* of another build's: who has it mapped */
 };

@@ -23,8 +23,7 @@ struct capacity {
 #define CAPACITY_CALLS 8192u
 #define CAPACITY_PROCESSES 1024u
 #define CAPACITY_EVENTS 2048u
-#define CAPACITY_BUILT_IN                                                                                              \
-    ((struct capacity){CAPACITY_CIRCUITS, CAPACITY_CALLS, CAPACITY_PROCESSES, CAPACITY_EVENTS})
+#define CAPACITY_BUILT_IN ((struct capacity){CAPACITY_CIRCUITS, CAPACITY_CALLS, CAPACITY_PROCESSES, CAPACITY_EVENTS})
 
 /*
  * Of each at least one. The largest segment has some 390 MB, which a 32-bit program can map too; a process's identity

@@ -6,7 +6,7 @@
 
 #include "policy/policy.h"
 
-#include "policy/bare.h"
+#include "base/bare.h"
 #include "policy/keys.h"
 
 /* A built-in pause may have given way to the other one, which somebody set: see target_check. */

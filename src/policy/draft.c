@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "policy/bare.h"
+#include "base/bare.h"
 #include "policy/distance.h"
 #include "policy/problem.h"
 

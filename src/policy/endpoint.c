@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
 
 /* The kernel takes an IPv6 address also without its zone (net/ipv6: SIN6_LEN_RFC2133). */
 #define SOCKADDR_IN6_SHORTEST (offsetof(struct sockaddr_in6, sin6_scope_id))

@@ -1,6 +1,6 @@
 /*
- * flat.c - a policy in one piece: a header with the policy itself, all targets, all patterns in the targets' order, room
- * for the index, which who reads makes, and all texts.
+ * flat.c - a policy in one piece: a header with the policy itself, all targets, all patterns in the targets' order,
+ * room for the index, which who reads makes, and all texts.
  *
  * The parts follow each other without a choice, so reading needs no trust: each array must begin where the one before
  * it ended, and each text lies behind them all, in front of a zero byte at the very end. Pointers are written as
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
 #include "policy/index.h"
 #include "policy/sane.h"
 #include "policy/target.h"
@@ -229,12 +229,9 @@ static bool read_targets(struct reader *reader, struct policy *policy)
 }
 
 static const char *const faults[FLAT_FAULTS] = {
-    [FLAT_GOOD] = "it is good",
-    [FLAT_CUT] = "it is cut short",
-    [FLAT_NO_POLICY] = "it is no policy",
-    [FLAT_OTHER_BUILD] = "it is of another version or word size",
-    [FLAT_DAMAGED] = "it is damaged",
-    [FLAT_OTHER_POLICY] = "it is another policy's",
+    [FLAT_GOOD] = "it is good",           [FLAT_CUT] = "it is cut short",
+    [FLAT_NO_POLICY] = "it is no policy", [FLAT_OTHER_BUILD] = "it is of another version or word size",
+    [FLAT_DAMAGED] = "it is damaged",     [FLAT_OTHER_POLICY] = "it is another policy's",
 };
 
 const char *flat_fault_text(unsigned int fault)

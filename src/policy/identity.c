@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/bare.h"
+#include "base/bare.h"
 
 #define PATTERNS "patterns:"
 #define OPTIONS "options:"

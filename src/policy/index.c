@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
 #include "policy/pattern.h"
 
 /* What a key is a key of. For the kinds before LENGTHS, the index knows which lengths its keys have. */

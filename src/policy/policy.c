@@ -9,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
+#include "policy/file_path.h"
 #include "policy/identity.h"
 #include "policy/index.h"
 #include "policy/pattern.h"
@@ -261,8 +262,8 @@ static bool read_place(struct build *build, const struct place *place)
                                : read_file(build, place->path, place->known_as);
 }
 
-static struct policy *build_policy(const struct place *place, const char *const *patterns,
-                                   const char *const *overrides, struct policy_problems *problems)
+static struct policy *build_policy(const struct place *place, const char *const *patterns, const char *const *overrides,
+                                   struct policy_problems *problems)
 {
     struct build build = {.problems = problems};
     *problems = (struct policy_problems){0};
@@ -307,8 +308,8 @@ static struct policy *load_identity(const char *identity_text, const char *text,
     }
     /* By the very name, even if links or folders have changed since, by which another one would be found. */
     const struct place place = {.path = identity.path, .known_as = identity.path, .text = text};
-    struct policy *policy = build_policy(&place, (const char *const *)identity.patterns,
-                                         (const char *const *)identity.options, problems);
+    struct policy *policy =
+        build_policy(&place, (const char *const *)identity.patterns, (const char *const *)identity.options, problems);
     identity_free(&identity);
     return policy;
 }

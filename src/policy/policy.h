@@ -40,8 +40,8 @@ struct policy *policy_load_with_patterns(const char *path, const char *const *pa
  */
 struct policy *policy_load_identity(const char *identity, struct policy_problems *problems);
 /*
- * The same as it was when its file had that text (as the `text` of a policy has it), with the revision that it had then:
- * whatever became of the file since, which is not looked at.
+ * The same as it was when its file had that text (as the `text` of a policy has it), with the revision that it had
+ * then: whatever became of the file since, which is not looked at.
  */
 struct policy *policy_from_text(const char *identity, const char *text, uint64_t revision,
                                 struct policy_problems *problems);
@@ -52,12 +52,6 @@ struct policy *policy_from_text(const char *identity, const char *text, uint64_t
  */
 char *policy_identity(const char *path, const char *const *patterns, const char *const *overrides,
                       struct policy_problems *problems);
-/*
- * The path by which a policy's file is known that was named so: absolute and cleaned, links not resolved. A relative
- * one is in the working folder, as $PWD calls it if that is true. "x/.." goes, unless another file is meant, for x is a
- * link. The file need not be there. To be freed; NULL: no memory, or no working folder (errno).
- */
-char *policy_file_path(const char *name);
 /*
  * Adds a warning for each target and pattern that never takes anything because an earlier one takes all of it. For
  * those who show problems to people; the library need not know. Allocates.

@@ -117,8 +117,8 @@ struct policy {
     bool has_host_patterns;    /* somebody must watch the names that the program resolves */
     bool has_process_scope, has_host_scope;
     struct capacity capacity; /* of a segment that is made for it */
-    uint64_t revision; /* hash of the file's bytes and of the patterns of -t */
-    char *text;        /* the file's, so that others can read what is in force (segment/editions.h); NULL: there is none */
+    uint64_t revision;        /* hash of the file's bytes and of the patterns of -t */
+    char *text; /* the file's, so that others can read what is in force (segment/editions.h); NULL: there is none */
 };
 
 /* One thing that is wrong in a policy: an error refuses the file, a warning does not. */

@@ -1,5 +1,5 @@
 /*
- * source.c - reads the bytes of a policy file, and finds what it is called. See source.h.
+ * source.c - reads the bytes of a policy file. See source.h.
  */
 #define _GNU_SOURCE
 #include "policy/source.h"
@@ -12,10 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "breaker/hash.h"
-#include "policy/bare.h"
-#include "policy/identity.h"
-#include "policy/policy.h"
+#include "base/bare.h"
+#include "base/hash.h"
 #include "policy/problem.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -94,58 +92,6 @@ bool source_read(struct source *source, const char *path, struct policy_problems
     source->hash = hash_bytes(HASH_BEGIN, source->text, source->length);
     normalize(source);
     return true;
-}
-
-/* --- its path --- */
-
-static bool are_one_file(const char *one, const char *other)
-{
-    struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
-static bool is_clean(const char *path)
-{
-    while (*path == '/') {
-        const char *name = path + 1;
-        const size_t length = strcspn(name, "/");
-        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0))
-            return false;
-        path = name + length;
-    }
-    return true;
-}
-
-/* As the user's shell calls it, who may have come here through a link (`pwd -L`); else as the kernel does. */
-static char *working_folder(void)
-{
-    const char *named = secure_getenv("PWD");
-    if (named != NULL && named[0] == '/' && is_clean(named) && are_one_file(named, "."))
-        return strdup(named);
-    return getcwd(NULL, 0);
-}
-
-char *policy_file_path(const char *name)
-{
-    char *folder = name[0] == '/' ? strdup("") : working_folder(), *path = NULL;
-    if (folder != NULL && asprintf(&path, "%s/%s", folder, name) < 0)
-        path = NULL;
-    free(folder);
-    char *cleaned = path != NULL ? strdup(path) : NULL;
-    if (cleaned == NULL) {
-        free(path);
-        return NULL;
-    }
-    path_clean(cleaned, true);
-    path_clean(path, false);
-    /* Behind a link to a folder ".." leads elsewhere. */
-    if (strcmp(path, cleaned) != 0 && access(path, F_OK) == 0 && !are_one_file(path, cleaned)) {
-        free(cleaned);
-        return path;
-    }
-    free(path);
-    return cleaned;
 }
 
 void source_free(struct source *source)

@@ -1,6 +1,6 @@
 /*
  * value.h - the kinds of values that stand behind a policy's keys: reads them and writes them back. Private to
- * src/policy.
+ * src/policy, but for commands' durations.
  *
  * Pure functions, without the locale (its decimal comma would read 1.5s as 1) and without floating point.
  */

@@ -6,8 +6,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#include "policy/bare.h"
+#include "base/bare.h"
+#include "connection/system.h"
 
 /*
  * Stubs: the first call through a pointer that nobody has resolved yet. Other libraries' constructors run before ours,
@@ -54,6 +57,23 @@ struct real real = {
 #include "preload/symbols.def"
 };
 
+static int real_ioctl(int fd, unsigned long request, void *argument)
+{
+    return ioctl(fd, request, argument);
+}
+
+/* What the judging asks: the functions behind the wrappers, and those in front of which nothing stands. */
+#define SYSTEM(of)                                                                                                     \
+    {                                                                                                                  \
+        .getsockopt = of(getsockopt), .connect = of(connect), .send = of(send), .sendmsg = of(sendmsg),                \
+        .shutdown = of(shutdown), .poll = of(poll), .fcntl = of(fcntl), .clock_nanosleep = of(clock_nanosleep),        \
+        .syscall = of(syscall), .setsockopt = setsockopt, .getsockname = getsockname, .getpeername = getpeername,      \
+        .bind = bind, .ioctl = real_ioctl, .getpid = getpid,                                                           \
+    }
+#define EARLY(name) early_##name
+#define RESOLVED(name) real.name
+struct system sys = SYSTEM(EARLY);
+
 void real_resolve(void)
 {
     void *found;
@@ -69,6 +89,7 @@ void real_resolve(void)
     else                                                                                                               \
         real.name = missing_##name;
 #include "preload/symbols.def"
+    sys = (struct system)SYSTEM(RESOLVED);
 }
 
 bool real_is_another_copy(void)
@@ -83,7 +104,7 @@ bool real_is_another_copy(void)
     return self.dli_fbase != next.dli_fbase && !strcmp(slash ? slash + 1 : next.dli_fname, "libsockfuse.so");
 }
 
-/* --- the core's own calls (policy/bare.h) --- */
+/* --- the core's own calls (base/bare.h) --- */
 
 int bare_close(int fd)
 {

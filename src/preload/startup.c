@@ -13,30 +13,30 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "breaker/frame.h"
-#include "preload/connection.h"
-#include "preload/descriptors.h"
-#include "preload/guest.h"
-#include "preload/lineage.h"
-#include "preload/memory.h"
-#include "preload/names.h"
-#include "preload/program.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/undisturbed.h"
+#include "connection/connection.h"
+#include "connection/descriptors.h"
+#include "connection/engine.h"
+#include "connection/lineage.h"
+#include "connection/memory.h"
+#include "connection/names.h"
+#include "connection/socket_swap.h"
+#include "preload/host_program.h"
 #include "preload/real.h"
-#include "preload/swap.h"
-#include "segment/clock.h"
-#include "segment/log.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 #include "segment/seldom.h"
-#include "segment/text.h"
-#include "segment/undisturbed.h"
 
 #define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
 
-struct guest guest;
+struct engine engine;
 
 /*
- * In the program `sockfuse` alone. What looks at the processes of a policy is none of them: where a whole login shell is
- * guarded, a command would count itself among those that it reached.
+ * In the program `sockfuse` alone. What looks at the processes of a policy is none of them: where a whole login shell
+ * is guarded, a command would count itself among those that it reached.
  */
 __attribute__((weak, visibility("default"))) extern const char sockfuse_command[];
 
@@ -150,7 +150,7 @@ static struct policy *load(const char *file, const char *const *patterns, const 
 {
     struct policy_problems problems = {0};
     struct policy *policy;
-    guest.loaded_ns = clock_real_ns();
+    engine.loaded_ns = clock_real_ns();
     if (file)
         policy = policy_load_with_patterns(file, patterns, options, &problems);
     else
@@ -184,7 +184,7 @@ static struct policy *find_policy(int argc, char *const *argv)
     /* Targets named on the spot stand alone unless a file is named beside them. */
     bool has_file =
         (!with_patterns || environment("SOCKFUSE_POLICY")) && program_discover(argc, argv, environment, found);
-    guest.keeps_policy = !has_file;
+    engine.keeps_policy = !has_file;
     is_discovered = has_file && !found->named;
     if (has_file || with_patterns)
         policy = load(has_file ? found->path : NULL, with_patterns, with_options);
@@ -212,7 +212,7 @@ static void set_log(const char *log)
 {
     size_t at = 0, size = PATH_MAX;
     char *place = malloc(size);
-    guest.log = place;
+    engine.log = place;
     if (!place)
         return;
     place[0] = '\0';
@@ -262,7 +262,7 @@ static bool become_ready(struct policy *policy)
     lineage_start();
     memory_start();
     preset_names(policy);
-    guest.run = hash_of(environment("SOCKFUSE_RUN"));
+    engine.run = hash_of(environment("SOCKFUSE_RUN"));
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
     const char *log = environment("SOCKFUSE_LOG");
@@ -283,33 +283,33 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
         return;
     int keep = errno;
     log_begin(); /* before anything is opened here, which might get the number */
-    strncpy(guest.program, program_name(), sizeof guest.program - 1);
+    strncpy(engine.program, program_name(), sizeof engine.program - 1);
     struct policy *policy = find_policy(argc, argv);
-    atomic_store_explicit(&guest.policy, policy, memory_order_release);
+    atomic_store_explicit(&engine.policy, policy, memory_order_release);
     if (policy && policy->target_count && become_ready(policy)) {
         on_exit(connection_exit_handler, NULL);
-        atomic_store_explicit(&guest.ready, true, memory_order_release);
+        atomic_store_explicit(&engine.ready, true, memory_order_release);
     }
     errno = keep;
 }
 
 /* --- later --- */
 
-void guest_note_no_place(enum target_scope scope)
+void engine_note_no_place(enum target_scope scope)
 {
-    struct station *station = guest_station_now(scope);
+    struct station *station = engine_station_now(scope);
     if (station)
         segment_note_no_room(&station->segment, NO_ROOM_PROCESSES);
 }
 
-void guest_take_policy(const struct policy *policy)
+void engine_take_policy(const struct policy *policy)
 {
-    if (policy->has_process_scope && !guest_station_now(SCOPE_PROCESS))
+    if (policy->has_process_scope && !engine_station_now(SCOPE_PROCESS))
         station_start_later(SCOPE_PROCESS);
-    /* Whoever finds the policy finds all of it, and the station that it needs; and see keeping_hold. */
-    atomic_store_explicit(&guest.policy, policy, memory_order_seq_cst);
+    /* Whoever finds the policy finds all of it, and the station that it needs; and see policy_keeping_hold. */
+    atomic_store_explicit(&engine.policy, policy, memory_order_seq_cst);
     for (unsigned int scope = SCOPE_HOST; scope <= SCOPE_PROCESS; scope++) {
-        struct station *station = guest_station((enum target_scope)scope);
+        struct station *station = engine_station((enum target_scope)scope);
         if (station)
             process_runs(&station->segment, station->guard.holder, policy->revision, false);
     }

@@ -4,9 +4,9 @@
 #define _GNU_SOURCE
 #include <stdio_ext.h>
 
-#include "preload/guest.h"
+#include "connection/engine.h"
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 static COLD void tell_closing(int fd)
 {
@@ -24,7 +24,7 @@ int wrap_close(int fd)
 
 int wrap_close_range(unsigned int first, unsigned int last, int flags)
 {
-    if (guest_ready() && range_closes(first, last, (unsigned int)flags)) {
+    if (engine_ready() && range_closes(first, last, (unsigned int)flags)) {
         int error = errno;
         connection_closing_range(first, last);
         errno = error;
@@ -34,7 +34,7 @@ int wrap_close_range(unsigned int first, unsigned int last, int flags)
 
 void wrap_closefrom(int first)
 {
-    if (guest_ready()) {
+    if (engine_ready()) {
         int error = errno;
         connection_closing_range(first < 0 ? 0 : (unsigned int)first, ~0u);
         errno = error;
@@ -45,7 +45,7 @@ void wrap_closefrom(int first)
 /* stdio closes the descriptor by itself, unseen. A stream without one (open_memstream) has none to tell of. */
 int wrap_fclose(FILE *file)
 {
-    if (file && guest_ready()) {
+    if (file && engine_ready()) {
         int error = errno;
         int fd = fileno(file);
         if (fd >= 0 && descriptor_get(fd)) {

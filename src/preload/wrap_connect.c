@@ -2,15 +2,15 @@
  * wrap_connect.c - socket and connect.
  */
 #define _GNU_SOURCE
-#include "preload/guest.h"
+#include "connection/engine.h"
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 /* What socket() is asked for is remembered, so that connect need not ask for the type. */
 int wrap_socket(int domain, int type, int protocol)
 {
     int fd = real.socket(domain, type, protocol);
-    if (fd >= 0 && guest_ready()) {
+    if (fd >= 0 && engine_ready()) {
         int error = errno;
         connection_created(fd, domain, type, protocol);
         errno = error;

@@ -3,34 +3,34 @@
  */
 #define _GNU_SOURCE
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 int wrap_dup(int fd)
 {
-    return told_duplicated(fd, real.dup(fd));
+    return wrapper_duplicated(fd, real.dup(fd));
 }
 
 int wrap_dup2(int fd, int to)
 {
-    told_overwriting(fd, to);
-    return told_duplicated(fd, real.dup2(fd, to));
+    wrapper_overwriting(fd, to);
+    return wrapper_duplicated(fd, real.dup2(fd, to));
 }
 
 int wrap_dup3(int fd, int to, int flags)
 {
     if (dup3_overwrites(flags))
-        told_overwriting(fd, to);
-    return told_duplicated(fd, real.dup3(fd, to, flags));
+        wrapper_overwriting(fd, to);
+    return wrapper_duplicated(fd, real.dup3(fd, to, flags));
 }
 
 int wrap_fcntl(int fd, int command, long argument)
 {
     int result = real.fcntl(fd, command, argument);
-    return fcntl_duplicates(command) ? told_duplicated(fd, result) : result;
+    return fcntl_duplicates(command) ? wrapper_duplicated(fd, result) : result;
 }
 
 int wrap_fcntl64(int fd, int command, long argument)
 {
     int result = real.fcntl64(fd, command, argument);
-    return fcntl_duplicates(command) ? told_duplicated(fd, result) : result;
+    return fcntl_duplicates(command) ? wrapper_duplicated(fd, result) : result;
 }

@@ -7,12 +7,12 @@
  * must end in a jump.
  */
 #define _GNU_SOURCE
-#include "preload/guest.h"
+#include "connection/engine.h"
 #include "preload/real.h"
 
 static inline int without_deepbind(int flags)
 {
-    return guest_ready() ? flags & ~RTLD_DEEPBIND : flags;
+    return engine_ready() ? flags & ~RTLD_DEEPBIND : flags;
 }
 
 JUMPS void *wrap_dlopen(const char *file, int flags)

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
-#include "preload/memory.h"
+#include "connection/memory.h"
 #include "preload/real.h"
 
 int wrap_mprotect(void *at, size_t length, int protection)

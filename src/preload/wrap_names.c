@@ -5,20 +5,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/guest.h"
-#include "preload/keeping.h"
-#include "preload/names.h"
+#include "connection/edited_policy.h"
+#include "connection/engine.h"
+#include "connection/names.h"
+#include "connection/policy_keeping.h"
 #include "preload/real.h"
-#include "preload/reload.h"
 
 static bool is_wanted(const char *name)
 {
-    if (!name || !guest_ready())
+    if (!name || !engine_ready())
         return false;
-    reload_look(); /* the connect that follows is to find the name that only a new policy wants */
-    const struct policy *policy = keeping_hold();
+    edited_policy_look(); /* the connect that follows is to find the name that only a new policy wants */
+    const struct policy *policy = policy_keeping_hold();
     bool wanted = policy_wants_name(policy, name);
-    keeping_drop(policy);
+    policy_keeping_drop(policy);
     return wanted;
 }
 

@@ -7,9 +7,9 @@
  * probe whose connection another program is to have is settled.
  */
 #define _GNU_SOURCE
-#include "preload/lineage.h"
+#include "connection/lineage.h"
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 JUMPS pid_t wrap_vfork(void)
 {
@@ -27,7 +27,7 @@ JUMPS int wrap_posix_spawn(pid_t *pid, const char *path, const void *actions, co
                            char *const *arguments, char *const *environment)
 {
     lineage_note_child();
-    told_executing(true);
+    wrapper_executing(true);
     JUMP real.posix_spawn(pid, path, actions, attributes, arguments, environment);
 }
 
@@ -35,7 +35,7 @@ JUMPS int wrap_posix_spawnp(pid_t *pid, const char *file, const void *actions, c
                             char *const *arguments, char *const *environment)
 {
     lineage_note_child();
-    told_executing(true);
+    wrapper_executing(true);
     JUMP real.posix_spawnp(pid, file, actions, attributes, arguments, environment);
 }
 
@@ -64,7 +64,7 @@ JUMPS int wrap_pidfd_spawn(int *fd, const char *path, const void *actions, const
                            char *const *arguments, char *const *environment)
 {
     lineage_note_child();
-    told_executing(true);
+    wrapper_executing(true);
     JUMP real.pidfd_spawn(fd, path, actions, attributes, arguments, environment);
 }
 
@@ -72,7 +72,7 @@ JUMPS int wrap_pidfd_spawnp(int *fd, const char *file, const void *actions, cons
                             char *const *arguments, char *const *environment)
 {
     lineage_note_child();
-    told_executing(true);
+    wrapper_executing(true);
     JUMP real.pidfd_spawnp(fd, file, actions, attributes, arguments, environment);
 }
 #endif
@@ -93,56 +93,56 @@ int wrap_posix_spawn_file_actions_adddup2(void *actions, int fd, int to)
 
 JUMPS int wrap_execve(const char *path, char *const *arguments, char *const *environment)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execve(path, arguments, environment);
 }
 
 JUMPS int wrap_execv(const char *path, char *const *arguments)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execv(path, arguments);
 }
 
 JUMPS int wrap_execvp(const char *file, char *const *arguments)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execvp(file, arguments);
 }
 
 JUMPS int wrap_execvpe(const char *file, char *const *arguments, char *const *environment)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execvpe(file, arguments, environment);
 }
 
 JUMPS int wrap_fexecve(int fd, char *const *arguments, char *const *environment)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.fexecve(fd, arguments, environment);
 }
 
 JUMPS int wrap_execl(const char *path, long a, long b, long c, long d, long e)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execl(path, a, b, c, d, e);
 }
 
 JUMPS int wrap_execlp(const char *file, long a, long b, long c, long d, long e)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execlp(file, a, b, c, d, e);
 }
 
 JUMPS int wrap_execle(const char *path, long a, long b, long c, long d, long e)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execle(path, a, b, c, d, e);
 }
 
 #if __GLIBC_PREREQ(2, 34)
 JUMPS int wrap_execveat(int folder, const char *path, char *const *arguments, char *const *environment, int flags)
 {
-    told_executing(false);
+    wrapper_executing(false);
     JUMP real.execveat(folder, path, arguments, environment, flags);
 }
 #endif

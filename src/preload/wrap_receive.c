@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 /*
  * A receive that asks for nothing is left as it is: the kernel ends it when anything at all happens (a signal, urgent
@@ -17,7 +17,7 @@ static APART ssize_t guarded_recv(descriptor entry, int fd, void *buffer, size_t
 {
     ssize_t got = LIMITED(entry, fd, LIMITABLE(count, flags), real.recv(fd, buffer, count, flags),
                           real.recv(fd, buffer, count, flags | MSG_DONTWAIT));
-    return told_received_bytes(entry, fd, got, buffer, count, flags);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
 ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
@@ -36,7 +36,7 @@ static APART ssize_t guarded_read(descriptor entry, int fd, void *buffer, size_t
 {
     ssize_t got =
         LIMITED(entry, fd, LIMITABLE(count, 0), real.read(fd, buffer, count), read_at_once(fd, buffer, count));
-    return told_received_bytes(entry, fd, got, buffer, count, 0);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, 0);
 }
 
 ssize_t wrap_read(int fd, void *buffer, size_t count)
@@ -50,7 +50,7 @@ static APART ssize_t guarded_recvfrom(descriptor entry, int fd, void *buffer, si
 {
     ssize_t got = LIMITED(entry, fd, LIMITABLE(count, flags), real.recvfrom(fd, buffer, count, flags, address, length),
                           real.recvfrom(fd, buffer, count, flags | MSG_DONTWAIT, address, length));
-    return told_received_bytes(entry, fd, got, buffer, count, flags);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
 ssize_t wrap_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address, socklen_t *length)
@@ -65,7 +65,7 @@ static APART ssize_t guarded_recv_chk(descriptor entry, int fd, void *buffer, si
 {
     ssize_t got = LIMITED(entry, fd, LIMITABLE(count, flags), real.__recv_chk(fd, buffer, count, size, flags),
                           real.__recv_chk(fd, buffer, count, size, flags | MSG_DONTWAIT));
-    return told_received_bytes(entry, fd, got, buffer, count, flags);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
 ssize_t wrap___recv_chk(int fd, void *buffer, size_t count, size_t size, int flags)
@@ -79,7 +79,7 @@ static APART ssize_t guarded_read_chk(descriptor entry, int fd, void *buffer, si
 {
     ssize_t got = LIMITED(entry, fd, LIMITABLE(count, 0), real.__read_chk(fd, buffer, count, size),
                           count <= size ? read_at_once(fd, buffer, count) : real.__read_chk(fd, buffer, count, size));
-    return told_received_bytes(entry, fd, got, buffer, count, 0);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, 0);
 }
 
 ssize_t wrap___read_chk(int fd, void *buffer, size_t count, size_t size)
@@ -95,7 +95,7 @@ static APART ssize_t guarded_recvfrom_chk(descriptor entry, int fd, void *buffer
     ssize_t got = LIMITED(entry, fd, LIMITABLE(count, flags),
                           real.__recvfrom_chk(fd, buffer, count, size, flags, address, length),
                           real.__recvfrom_chk(fd, buffer, count, size, flags | MSG_DONTWAIT, address, length));
-    return told_received_bytes(entry, fd, got, buffer, count, flags);
+    return wrapper_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
 ssize_t wrap___recvfrom_chk(int fd, void *buffer, size_t count, size_t size, int flags, struct sockaddr *address,
@@ -119,7 +119,7 @@ static COLD ssize_t readv_at_once(int fd, const struct iovec *vector, int count)
 static APART ssize_t guarded_readv(descriptor entry, int fd, const struct iovec *vector, int count)
 {
     ssize_t got = LIMITED(entry, fd, 0, real.readv(fd, vector, count), readv_at_once(fd, vector, count));
-    return told_received_vector(entry, fd, got, vector, (size_t)count, 0);
+    return wrapper_received_vector(entry, fd, got, vector, (size_t)count, 0);
 }
 
 ssize_t wrap_readv(int fd, const struct iovec *vector, int count)
@@ -139,8 +139,9 @@ static APART ssize_t guarded_recvmsg(descriptor entry, int fd, struct msghdr *me
 {
     ssize_t got = LIMITED(entry, fd, flags, real.recvmsg(fd, message, flags), recvmsg_at_once(fd, message, flags));
     if (got < 0)
-        return told_received(entry, fd, got, &(struct received){NULL, 0, 1, flags}); /* `message` may not be readable */
-    return told_received_vector(entry, fd, got, message->msg_iov, message->msg_iovlen, flags);
+        return wrapper_received(entry, fd, got,
+                                &(struct received){NULL, 0, 1, flags}); /* `message` may not be readable */
+    return wrapper_received_vector(entry, fd, got, message->msg_iov, message->msg_iovlen, flags);
 }
 
 ssize_t wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -155,10 +156,10 @@ static APART int guarded_recvmmsg(descriptor entry, int fd, struct mmsghdr *mess
 {
     int got = real.recvmmsg(fd, messages, count, flags, timeout);
     if (got > 0)
-        told_received_vector(entry, fd, (ssize_t)messages[0].msg_len, messages[0].msg_hdr.msg_iov,
-                             messages[0].msg_hdr.msg_iovlen, flags);
+        wrapper_received_vector(entry, fd, (ssize_t)messages[0].msg_len, messages[0].msg_hdr.msg_iov,
+                                messages[0].msg_hdr.msg_iovlen, flags);
     else if (got < 0)
-        told_received(entry, fd, got, &(struct received){NULL, 0, 1, flags});
+        wrapper_received(entry, fd, got, &(struct received){NULL, 0, 1, flags});
     return got;
 }
 
@@ -173,7 +174,7 @@ static APART int guarded_getsockopt(descriptor entry, int fd, int level, int opt
 {
     int result = real.getsockopt(fd, level, option, value, length);
     if (result == 0 && level == SOL_SOCKET && option == SO_ERROR)
-        told_error_option(entry, fd, value, length);
+        wrapper_error_option(entry, fd, value, length);
     return result;
 }
 

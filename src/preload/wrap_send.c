@@ -2,10 +2,10 @@
  * wrap_send.c - everything that sends: requests, and the sends of TCP Fast Open, which connect.
  */
 #define _GNU_SOURCE
-#include "preload/guest.h"
-#include "preload/memory.h"
+#include "connection/engine.h"
+#include "connection/memory.h"
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 static APART ssize_t guarded_send(descriptor entry, int fd, const void *buffer, size_t count, int flags)
 {
@@ -49,7 +49,7 @@ static COLD ssize_t sendto_fast(int fd, const void *buffer, size_t count, int fl
     const struct iovec *bytes = BYTES(buffer, count);
     ssize_t sent = ATTEMPT(ssize_t, fd, address, length, flags, send_diverted(fd, bytes, 1),
                            real.sendto(fd, buffer, count, flags, address, length));
-    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? bytes : NULL, 1);
+    return wrapper_sent(descriptor_get(fd), fd, sent, sent > 0 ? bytes : NULL, 1);
 }
 
 static APART ssize_t guarded_sendto(descriptor entry, int fd, const void *buffer, size_t count, int flags,
@@ -71,7 +71,7 @@ ssize_t wrap_sendto(int fd, const void *buffer, size_t count, int flags, const s
 static ssize_t passing_on(int fd, const struct msghdr *message, int flags)
 {
     ssize_t sent = real.sendmsg(fd, message, flags);
-    told_passed(message, sent);
+    wrapper_passed(message, sent);
     return sent;
 }
 
@@ -79,22 +79,22 @@ static COLD ssize_t sendmsg_fast(int fd, const struct msghdr *message, int flags
 {
     ssize_t sent = ATTEMPT(ssize_t, fd, address->at, address->length, flags,
                            send_diverted(fd, message->msg_iov, message->msg_iovlen), passing_on(fd, message, flags));
-    return told_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL,
-                     sent > 0 ? message->msg_iovlen : 0);
+    return wrapper_sent(descriptor_get(fd), fd, sent, sent > 0 ? message->msg_iov : NULL,
+                        sent > 0 ? message->msg_iovlen : 0);
 }
 
 static APART ssize_t guarded_sendmsg(descriptor entry, int fd, const struct msghdr *message, int flags)
 {
     return SEND(ssize_t, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message),
-                send_result > 0 ? message->msg_iov : NULL,
-                send_result > 0 ? message->msg_iovlen : 0, passing_on(fd, message, flags));
+                send_result > 0 ? message->msg_iov : NULL, send_result > 0 ? message->msg_iovlen : 0,
+                passing_on(fd, message, flags));
 }
 
 ssize_t wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct message_address address;
     descriptor entry;
-    if (UNLIKELY(flags & MSG_FASTOPEN) && guest_ready() && memory_message_connects(message, flags, &address))
+    if (UNLIKELY(flags & MSG_FASTOPEN) && engine_ready() && memory_message_connects(message, flags, &address))
         return sendmsg_fast(fd, message, flags, &address);
     return GUARDED(fd, entry) ? guarded_sendmsg(entry, fd, message, flags) : passing_on(fd, message, flags);
 }
@@ -111,7 +111,7 @@ static const struct mmsghdr *first_sent(const struct mmsghdr *messages, int coun
 static int passing_all_on(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     int sent = real.sendmmsg(fd, messages, count, flags);
-    told_all_passed(messages, sent);
+    wrapper_all_passed(messages, sent);
     return sent;
 }
 
@@ -182,7 +182,7 @@ static APART ssize_t guarded_splice(descriptor entry, bool sends, int in, off64_
         return SEND(ssize_t, entry, out, count, NULL, 0, NULL, 0,
                     real.splice(in, in_offset, out, out_offset, count, flags));
     ssize_t moved = real.splice(in, in_offset, out, out_offset, count, flags);
-    return told_received(entry, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
+    return wrapper_received(entry, in, moved, &(struct received){NULL, 0, count, MSG_DONTWAIT});
 }
 
 ssize_t wrap_splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t count, unsigned int flags)

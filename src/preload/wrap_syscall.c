@@ -8,11 +8,11 @@
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 
-#include "preload/guest.h"
-#include "preload/lineage.h"
-#include "preload/memory.h"
+#include "connection/engine.h"
+#include "connection/lineage.h"
+#include "connection/memory.h"
 #include "preload/real.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 /* What a number is about. */
 enum kind {
@@ -111,8 +111,8 @@ static long attempt_by_send(const struct call *call, const struct sockaddr *addr
     int fd = (int)call->a;
     long result = ATTEMPT(long, fd, address, length, flags, send_diverted(fd, vector, count), make(call));
     if (call->number == SYS_sendmsg)
-        told_passed((const struct msghdr *)call->b, result);
-    return told_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL, count);
+        wrapper_passed((const struct msghdr *)call->b, result);
+    return wrapper_sent(descriptor_get(fd), fd, result, result > 0 ? vector : NULL, count);
 }
 
 /* `size` is what is to be sent, or UNKNOWN; `vector` where the bytes are, or NULL. */
@@ -126,14 +126,14 @@ static long send_vector(const struct call *call, size_t size, const struct iovec
 static long pass_on(const struct call *call, const struct msghdr *message)
 {
     long sent = make(call);
-    told_passed(message, sent);
+    wrapper_passed(message, sent);
     return sent;
 }
 
 static long pass_all_on(const struct call *call)
 {
     long sent = make(call);
-    told_all_passed((const struct mmsghdr *)call->b, sent);
+    wrapper_all_passed((const struct mmsghdr *)call->b, sent);
     return sent;
 }
 
@@ -158,8 +158,7 @@ static long send_message(const struct call *call)
     const struct msghdr *message = (const struct msghdr *)call->b;
     struct message_address address;
     if (memory_message_connects(message, (int)call->c, &address))
-        return attempt_by_send(call, address.at, address.length, (int)call->c,
-                               message->msg_iov, message->msg_iovlen);
+        return attempt_by_send(call, address.at, address.length, (int)call->c, message->msg_iov, message->msg_iovlen);
     return SEND(long, entry, fd, UNKNOWN, memory_message_vector(message), memory_message_count(message), NULL, 0,
                 pass_on(call, message));
 }
@@ -192,7 +191,7 @@ static long splice_both(const struct call *call)
     if (descriptor_connection(to)) /* then the other one is a pipe */
         return SEND(long, to, out, (size_t)call->e, NULL, 0, NULL, 0, make(call));
     long result = make(call);
-    return told_received(from, in, result, &(struct received){NULL, 0, (size_t)call->e, MSG_DONTWAIT});
+    return wrapper_received(from, in, result, &(struct received){NULL, 0, (size_t)call->e, MSG_DONTWAIT});
 }
 
 /* Of recvmmsg, the first message is told, which has the first byte. */
@@ -202,10 +201,10 @@ static long receive_messages(const struct call *call, descriptor entry)
     long result = make(call);
     const struct mmsghdr *first = (const struct mmsghdr *)call->b;
     if (result < 0)
-        told_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)call->d});
+        wrapper_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)call->d});
     else if (result > 0)
-        told_received_vector(entry, fd, (ssize_t)first->msg_len, first->msg_hdr.msg_iov, first->msg_hdr.msg_iovlen,
-                             (int)call->d);
+        wrapper_received_vector(entry, fd, (ssize_t)first->msg_len, first->msg_hdr.msg_iov, first->msg_hdr.msg_iovlen,
+                                (int)call->d);
     return result;
 }
 
@@ -219,15 +218,15 @@ static long receive(const struct call *call)
     const struct msghdr *message = (const struct msghdr *)call->b; /* of recvmsg: readable if the kernel took it */
     switch (call->number) {
     case SYS_recvfrom:
-        return told_received_bytes(entry, fd, result, (void *)call->b, (size_t)call->c, (int)call->d);
+        return wrapper_received_bytes(entry, fd, result, (void *)call->b, (size_t)call->c, (int)call->d);
     case SYS_readv:
-        return told_received_vector(entry, fd, result, (const struct iovec *)call->b, (size_t)call->c, 0);
+        return wrapper_received_vector(entry, fd, result, (const struct iovec *)call->b, (size_t)call->c, 0);
     case SYS_recvmsg:
         if (result < 0)
-            return told_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)call->c});
-        return told_received_vector(entry, fd, result, message->msg_iov, message->msg_iovlen, (int)call->c);
+            return wrapper_received(entry, fd, result, &(struct received){NULL, 0, 1, (int)call->c});
+        return wrapper_received_vector(entry, fd, result, message->msg_iov, message->msg_iovlen, (int)call->c);
     default:
-        return told_received_bytes(entry, fd, result, (void *)call->b, (size_t)call->c, 0);
+        return wrapper_received_bytes(entry, fd, result, (void *)call->b, (size_t)call->c, 0);
     }
 }
 
@@ -236,7 +235,7 @@ static long read_option(const struct call *call)
     descriptor entry = descriptor_get((int)call->a);
     long result = make(call);
     if (result == 0 && call->b == SOL_SOCKET && call->c == SO_ERROR && descriptor_connection(entry))
-        told_error_option(entry, (int)call->a, (const void *)call->d, (const socklen_t *)call->e);
+        wrapper_error_option(entry, (int)call->a, (const void *)call->d, (const socklen_t *)call->e);
     return result;
 }
 
@@ -252,9 +251,9 @@ static long duplicate(const struct call *call)
         break;
     default:
         if (call->number != SYS_dup3 || dup3_overwrites((int)call->c))
-            told_overwriting(fd, (int)call->b);
+            wrapper_overwriting(fd, (int)call->b);
     }
-    return told_duplicated(fd, (int)make(call));
+    return wrapper_duplicated(fd, (int)make(call));
 }
 
 static long end(const struct call *call)
@@ -283,7 +282,7 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     static long (*const by_kind[])(const struct call *call) = {
         [KIND_OTHER] = make,          [KIND_ATTEMPT] = attempt, [KIND_SEND] = send_kind,
         [KIND_SPLICE] = splice_both,  [KIND_RECEIVE] = receive, [KIND_OPTION] = read_option,
-        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,      [KIND_CHILD] = make,
+        [KIND_DUPLICATE] = duplicate, [KIND_END] = end,         [KIND_CHILD] = make,
         [KIND_EXEC] = make,
     };
     const struct call call = {number, a, b, c, d, e, f};
@@ -292,11 +291,11 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
 
 JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (guest_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
+    if (engine_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
         if (kind_of(number) == KIND_CHILD)
             lineage_note_child();
         else if (kind_of(number) == KIND_EXEC)
-            told_executing(false);
+            wrapper_executing(false);
         else
             return guarded_syscall(number, a, b, c, d, e, f);
     }

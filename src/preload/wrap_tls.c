@@ -3,19 +3,19 @@
  *
  * The library's own sends and receives go through our wrappers of send and recv: those see which connection it is, and
  * take care of failures. Here is told what plaintext came: that is the answer. None of these functions is
- * async-signal-safe in its own library, so looking the real one up (foreign.h) may allocate and lock.
+ * async-signal-safe in its own library, so looking the real one up (foreign_functions.h) may allocate and lock.
  */
 #define _GNU_SOURCE
-#include "preload/foreign.h"
+#include "connection/tls_sessions.h"
+#include "preload/foreign_functions.h"
 #include "preload/real.h"
-#include "preload/tls.h"
-#include "preload/told.h"
+#include "preload/wrapper.h"
 
 /* The real function `meant`, for whoever called the wrapper. */
 #define FIND(name)                                                                                                     \
     static struct foreign_callers callers;                                                                             \
-    typeof(&wrap_##name) meant = (typeof(&wrap_##name))foreign_function(                                               \
-        &callers, #name, __builtin_return_address(0), (const void *)wrap_##name)
+    typeof(&wrap_##name) meant = (typeof(&wrap_##name))foreign_function(&callers, #name, __builtin_return_address(0),  \
+                                                                        (const void *)wrap_##name)
 
 static void read_done(const struct tls_thread *outer, const void *buffer, size_t got)
 {

@@ -6,15 +6,15 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "connection/stopping.h"
 #include "preload/real.h"
-#include "preload/stopping.h"
-#include "preload/told.h"
-#include "segment/clock.h"
+#include "preload/wrapper.h"
 
 static COLD void tell_interrupted(void)
 {
     int error = errno;
-    if (guest_ready())
+    if (engine_ready())
         stopping_note_interrupted();
     errno = error;
 }
@@ -22,7 +22,7 @@ static COLD void tell_interrupted(void)
 static COLD void tell_ran_out(void)
 {
     int error = errno;
-    if (guest_ready())
+    if (engine_ready())
         stopping_note_ran_out();
     errno = error;
 }
@@ -150,7 +150,7 @@ int wrap_sigsuspend(const sigset_t *mask)
 static int awaited(int number)
 {
     int error = errno;
-    if (guest_ready())
+    if (engine_ready())
         stopping_note_signal(number);
     errno = error;
     return number;
@@ -178,7 +178,7 @@ int wrap_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct 
 
 int wrap_pthread_kill(pthread_t thread, int number)
 {
-    if (number && guest_ready() && !pthread_equal(thread, pthread_self())) {
+    if (number && engine_ready() && !pthread_equal(thread, pthread_self())) {
         int error = errno;
         stopping_note_woken();
         errno = error;
@@ -191,7 +191,7 @@ int wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
     static const char *const handlers[] = {"SIGTERM handler", "SIGINT handler", "SIGHUP handler"};
     int result = real.pthread_setname_np(thread, name);
-    if (result != 0 || !guest_ready())
+    if (result != 0 || !engine_ready())
         return result;
     for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++)
         if (!strcmp(name, handlers[i]))

@@ -19,11 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "breaker/frame.h"
-#include "breaker/hash.h"
-#include "policy/bare.h"
+#include "base/bare.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/hash.h"
 #include "policy/flat.h"
-#include "segment/clock.h"
 #include "segment/file.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
@@ -78,8 +78,8 @@ struct standing {
 static void note_piece(int fd, const struct segment *segment, struct standing *standing, uint64_t name, uint64_t at)
 {
     struct piece_head head;
-    if (name == 0 || !place_is_sane(segment, at) ||
-        pread(fd, &head, sizeof head, (off_t)at) != (ssize_t)sizeof head || !is_good(&head, name))
+    if (name == 0 || !place_is_sane(segment, at) || pread(fd, &head, sizeof head, (off_t)at) != (ssize_t)sizeof head ||
+        !is_good(&head, name))
         return;
     standing->at[standing->count++] = (struct extent){at, at + round_up(sizeof head + head.length)};
 }
@@ -90,7 +90,8 @@ static void find_standing(int fd, const struct segment *segment, struct standing
     const struct segment_header *map = segment->map;
     const uint32_t number = atomic_load_explicit(&map->reloads, memory_order_relaxed);
     standing->count = 0;
-    note_piece(fd, segment, standing, number, atomic_load_explicit(&map->handover_at[number & 1], memory_order_relaxed));
+    note_piece(fd, segment, standing, number,
+               atomic_load_explicit(&map->handover_at[number & 1], memory_order_relaxed));
     for (unsigned int i = 0; i < EDITIONS; i++)
         note_piece(fd, segment, standing, atomic_load_explicit(&map->edition_revision[i], memory_order_relaxed),
                    segment->size + GRAIN * atomic_load_explicit(&map->edition_at[i], memory_order_relaxed));
@@ -193,8 +194,8 @@ OWN_FRAME int behind_open(const struct segment *segment, unsigned int tries)
 /* --- reading --- */
 
 /*
- * Copies from `offset` behind the beginning of a page, from pages that may not be there. Linux 5.14 can be asked to touch
- * them; before, it has to copy itself.
+ * Copies from `offset` behind the beginning of a page, from pages that may not be there. Linux 5.14 can be asked to
+ * touch them; before, it has to copy itself.
  */
 static bool copy_carefully(void *to, char *page, size_t offset, size_t size)
 {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /*
  * Opens the very file that is mapped, and locks it for writing behind its tables; closing the descriptor unlocks. Tries

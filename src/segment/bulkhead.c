@@ -24,12 +24,11 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "segment/calls.h"
 #include "segment/circuits.h"
-#include "segment/clock.h"
 #include "segment/layout.h"
-#include "segment/process.h"
-#include "segment/report.h"
+#include "segment/processes.h"
 
 #define RECOUNT_NS NS_PER_S
 /* A CAS loses only to another connection's step; then the place may be free again, and a new look is due. */
@@ -125,8 +124,7 @@ static void finish_last(struct segment *segment, uint32_t circuit, uint64_t word
     uint64_t share = load(&segment->calls[call].share);
     if (share_stage(share) == from && share_circuit(share) == circuit &&
         step_of(call, share, from == SHARE_GIVING) == (word & ~COUNT_MASK))
-        replace(&segment->calls[call].share, share,
-                share_at(share, from == SHARE_GIVING ? SHARE_NONE : SHARE_HELD));
+        replace(&segment->calls[call].share, share, share_at(share, from == SHARE_GIVING ? SHARE_NONE : SHARE_HELD));
 }
 
 /* --- for corrupt memory, and observers --- */
@@ -170,8 +168,9 @@ void bulkhead_clear(struct circuit_entry *entry)
     uint64_t word = load(&entry->connections);
 
     /* Another tag keeps an old look at it from coming true. */
-    atomic_store_explicit(&entry->connections, (word & ~(STEP_GAVE | COUNT_MASK << COUNT_BITS | COUNT_MASK)) +
-                                                   (UINT64_C(1) << STEP_TAG_SHIFT),
+    atomic_store_explicit(&entry->connections,
+                          (word & ~(STEP_GAVE | COUNT_MASK << COUNT_BITS | COUNT_MASK)) +
+                              (UINT64_C(1) << STEP_TAG_SHIFT),
                           memory_order_release);
 }
 
@@ -269,7 +268,7 @@ static bool count_off(struct segment *segment, struct circuit_entry *entry, uint
         return false;
     /* The crowd is over when half of the places are free: the next one that is refused is news again. */
     if (count != 0 && count - 1 == limit / 2)
-        report_crowd_over(entry);
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint64_t)REFUSAL_NOTE_CROWD, memory_order_relaxed);
     replace(&segment->calls[call].share, giving, share_at(giving, SHARE_NONE));
     return true;
 }

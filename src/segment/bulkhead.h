@@ -3,8 +3,8 @@
  *
  * A connection's record in the table of calls bears a share of its circuit while the connection lives. The shares are
  * counted in one word of the circuit, which is exact, whatever dies in between: whoever finds a share that was left in
- * the middle of a step goes on from there. A dead one's come back when its records are buried (burial.h).
- * Private to src/segment, but for bulkhead_count. Async-signal-safe; nothing waits.
+ * the middle of a step goes on from there. A dead one's come back when its records are buried (dead_owners.h).
+ * Private to src/segment and src/guard, but for bulkhead_count. Async-signal-safe; nothing waits.
  */
 #ifndef SOCKFUSE_SEGMENT_BULKHEAD_H
 #define SOCKFUSE_SEGMENT_BULKHEAD_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /* As a limit: none. */
 #define BULKHEAD_UNLIMITED UINT32_MAX

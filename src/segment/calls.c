@@ -14,23 +14,22 @@
  *   settled                         its outcome is counted a few steps later: the sums may miss it; a probe's permit
  *                                   goes back by the token when the record does
  *   the share counted off           bulkhead.c goes on from there
- *   free (owner 0)                  a hint may be wrong (claim.c)
- * A dead owner's records are found by burial.c, a living one's that a jump has left by lost.c.
+ *   free (owner 0)                  a hint may be wrong (call_claim.c)
+ * A dead owner's records are found by dead_owners.c, a living one's that a jump has left by lost_calls.c.
  */
 #include "segment/calls.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "segment/bulkhead.h"
+#include "base/clock.h"
+#include "segment/call_record.h"
 #include "segment/due.h"
-#include "segment/clock.h"
-#include "segment/process.h"
-#include "segment/record.h"
+#include "segment/processes.h"
 
 uint32_t calls_limit(const struct segment *segment)
 {
-    /* seq_cst: see raise_high in claim.c. */
+    /* seq_cst: see raise_high in call_claim.c. */
     uint32_t high = atomic_load_explicit(&segment->map->calls_high, memory_order_seq_cst);
 
     return high < segment->capacity.calls ? high : segment->capacity.calls;
@@ -53,7 +52,7 @@ _Atomic uint64_t *calls_note_probe(struct segment *segment, uint32_t call, int a
 
     if (record == NULL)
         return NULL;
-    /* Relaxed: for this process's own eyes (lost.c). */
+    /* Relaxed: for this process's own eyes (lost_calls.c). */
     atomic_store_explicit(&record->token, 0, memory_order_relaxed);
     atomic_store_explicit(&record->address, (uint32_t)(address + 1), memory_order_relaxed);
     return &record->token;
@@ -93,8 +92,7 @@ bool calls_begin(struct segment *segment, uint32_t call, const struct call_view 
      * With the state come the fields. seq_cst: and before the due words are read, so that a look that passed this
      * record already is told (due.h).
      */
-    if (!record_replace(&segment->calls[call], view->raw,
-                        state_pack(state_number(view->raw), phase, CALL_UNSETTLED)))
+    if (!record_replace(&segment->calls[call], view->raw, state_pack(state_number(view->raw), phase, CALL_UNSETTLED)))
         return false;
     calls_note_due(segment, call, due_ns);
     return true;
@@ -238,26 +236,6 @@ bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint
         liveness->holder[place] = holder;
     }
     return liveness->alive[place];
-}
-
-bool calls_refer_to(struct segment *segment, uint32_t circuit)
-{
-    for (uint32_t call = 0; call < calls_limit(segment); call++) {
-        struct call_view view;
-
-        if (atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) == 0 ||
-            atomic_load_explicit(&segment->call_circuit[call], memory_order_relaxed) != circuit ||
-            !calls_read(segment, call, &view) || view.circuit != circuit)
-            continue;
-        if (process_asked(segment, view.owner) != NULL)
-            return true;
-        /* Uncounted, for the circuit's counts go too. */
-        if (view.in_flight && !calls_settle(segment, call, &view, CALL_SETTLED))
-            continue;
-        bulkhead_give(segment, call, view.owner, 0);
-        calls_release(segment, call, view.owner);
-    }
-    return false;
 }
 
 void calls_count_in_flight(const struct segment *segment, uint32_t *counts)

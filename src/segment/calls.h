@@ -4,8 +4,8 @@
  * A record is free (owner 0), or its owner's from calls_claim to calls_release. Its state word carries the number of
  * the present call; nothing of a call changes without its state word changing too, so whoever read a call and then
  * wins the CAS of its state has read it whole. Between calls, and while free, a record is settled. Private to
- * src/segment, but for CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing waits; system
- * calls only where said.
+ * src/segment and src/guard, but for CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing
+ * waits; system calls only where said.
  */
 #ifndef SOCKFUSE_SEGMENT_CALLS_H
 #define SOCKFUSE_SEGMENT_CALLS_H
@@ -16,20 +16,12 @@
 
 #include "breaker/circuit.h"
 #include "breaker/outcome.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
+/* What an engine may know a record by: less than this. */
+#define CALL_NUMBER_MAX (UINT32_C(1) << 31)
 #define CALL_NONE UINT32_MAX
 #define DUE_NEVER UINT64_MAX
-
-/* Values are stored in shared memory: append only. */
-enum call_settled {
-    CALL_UNSETTLED = 0,
-    CALL_SETTLED,       /* its outcome was reported */
-    CALL_OVERDUE,       /* charged while it still hung */
-    CALL_OVERDUE_ENDED, /* charged, and what became of it afterwards was seen too */
-    CALL_RESERVED,      /* settled, and somebody is about to begin the next one */
-    CALL_CLAIMED,       /* the record was claimed, and its first call has not begun */
-};
 
 /* A call as it was read, all of it from shared memory and range-checked. */
 struct call_view {
@@ -103,17 +95,11 @@ void calls_put_off(struct segment *segment, uint32_t call, const struct call_vie
 bool calls_move(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase);
 bool calls_settle(struct segment *segment, uint32_t call, const struct call_view *view, enum call_settled settled);
 
-/* Takes back a hint that the record is taken, if it is not: for who looks through the table (claim.c). */
+/* Takes back a hint that the record is taken, if it is not: for who looks through the table (call_claim.c). */
 void claim_hint(struct segment *segment, uint32_t call);
 
 /* How many records are worth looking at: all in use lie below. */
 uint32_t calls_limit(const struct segment *segment);
-
-/*
- * Whether somebody who is not known to be dead has a record on that circuit; gives back those of the dead, uncounted.
- * For who gives an idle circuit's place away: a walk, but over little memory. No system call.
- */
-bool calls_refer_to(struct segment *segment, uint32_t circuit);
 
 /* Calls in flight on a circuit whose owner is not known to be dead; for observers. System calls. */
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit);

@@ -14,7 +14,7 @@
 
 #include "breaker/circuit.h"
 #include "segment/event.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 #define CIRCUIT_INDEX_NONE UINT32_MAX
 

@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "breaker/frame.h"
-#include "policy/bare.h"
+#include "base/bare.h"
+#include "base/frame.h"
+#include "base/undisturbed.h"
 #include "segment/behind.h"
 #include "segment/layout.h"
-#include "segment/process.h"
-#include "segment/undisturbed.h"
+#include "segment/processes.h"
 
 #define PATIENT_TRIES 20u
 
@@ -105,7 +105,8 @@ char *edition_read(const struct segment *segment, uint64_t revision, size_t *len
     if (index == EDITIONS)
         return NULL;
     uint64_t grains = atomic_load_explicit(&segment->map->edition_at[index], memory_order_relaxed);
-    return behind_read(segment, segment->size + grains * SEGMENT_BASE_GRAIN, revision, EDITION_BYTES_MAX, length, &again);
+    return behind_read(segment, segment->size + grains * SEGMENT_BASE_GRAIN, revision, EDITION_BYTES_MAX, length,
+                       &again);
 }
 
 void edition_free(char *text, size_t length)

@@ -14,14 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /* A longer text is not kept. */
 #define EDITION_BYTES_MAX ((size_t)1 << 20)
 
 /*
- * Notes that the revision comes into force, and keeps its text if it is not kept yet. `patient`: waits for others, 0.1 s
- * at most. Where it can't be kept nothing is: observers then can't say what its processes run. No system call for a
+ * Notes that the revision comes into force, and keeps its text if it is not kept yet. `patient`: waits for others, 0.1
+ * s at most. Where it can't be kept nothing is: observers then can't say what its processes run. No system call for a
  * text that is there; else some twenty, once for each revision.
  */
 void editions_keep(struct segment *segment, uint64_t revision, const char *text, bool patient);

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/text.h"
 #include "breaker/circuit.h"
-#include "segment/clock.h"
-#include "segment/date.h"
-#include "segment/force.h"
-#include "segment/text.h"
+#include "segment/forced.h"
 
 /* Room for each name in a JSON line, so that the rest of the line always fits. */
 #define JSON_PROGRAM_MAX (PROGRAM_NAME_MAX * 6u)
@@ -338,7 +338,7 @@ static void add_line_end(struct text *text, const struct event *event)
         add_errno(text, event->error);
         text_add(text, ")");
     }
-    text_add(text, event->overran == OVERRAN_HANGS ? ", still hangs after "
+    text_add(text, event->overran == OVERRAN_HANGS  ? ", still hangs after "
                    : event->overran == OVERRAN_CAME ? ", came after "
                                                     : " after ");
     add_duration(text, event->elapsed_ms);

@@ -40,10 +40,10 @@ enum overran {
 };
 
 struct event {
-    uint64_t time_ns;    /* wall clock */
-    uint64_t mono_ns;    /* the circuits' clock */
-    uint64_t pause_ns;   /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended */
-    uint64_t refused;    /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
+    uint64_t time_ns;  /* wall clock */
+    uint64_t mono_ns;  /* the circuits' clock */
+    uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended */
+    uint64_t refused;  /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
     int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; PROBE: 0 */

@@ -18,11 +18,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "breaker/frame.h"
-#include "policy/bare.h"
-#include "segment/clock.h"
+#include "base/bare.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/text.h"
 #include "segment/folder.h"
-#include "segment/text.h"
 
 /*
  * The tmpfs of older kernels gives all of an allocation up when a signal comes: in pieces, a program with a fast
@@ -114,7 +114,7 @@ OWN_FRAME bool file_map(int fd, off_t size, bool writable, const struct contents
     if (contents->identity[0] && strncmp(segment->map->identity, contents->identity, SEGMENT_IDENTITY_MAX - 1) != 0) {
         *fault = "it belongs to another policy";
         file_unmap(segment);
-    } else if (contents->identity[0] && segment_is_given_up(segment)) {
+    } else if (contents->identity[0] && layout_is_given_up(segment)) {
         *fault = "it was given up";
         file_unmap(segment);
     }

@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 
 #include "segment/layout.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /* What the header of this policy's segment says on this machine since its last boot. */
 struct contents {
-    const char *identity;                /* cut to fit; the hash in the file's name covers all of it */
-    char boot_id[BOOT_ID_SIZE];          /* "" without /proc */
-    struct capacity capacity;            /* of a file that is made */
-    bool patient;                        /* waits for others */
+    const char *identity;       /* cut to fit; the hash in the file's name covers all of it */
+    char boot_id[BOOT_ID_SIZE]; /* "" without /proc */
+    struct capacity capacity;   /* of a file that is made */
+    bool patient;               /* waits for others */
 };
 
 /* Three system calls. `capacity`: NULL for the built-in one. */

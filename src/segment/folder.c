@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "breaker/frame.h"
-#include "breaker/hash.h"
-#include "policy/bare.h"
-#include "segment/clock.h"
-#include "segment/text.h"
+#include "base/bare.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/hash.h"
+#include "base/text.h"
 
 #define NAMES_AT_ONCE 768u /* bytes; a name takes 280 at the most */
 /* A starter holds the lock for some milliseconds. One that is stopped meanwhile must not stop all others. */

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "segment/places.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 #define TEMPORARY_NAME_SIZE 48u
 
@@ -44,5 +44,11 @@ bool folder_each_name(int folder, bool (*visit)(const char *name, void *context)
 
 /* "SUBJECT: WHAT: why (errno)"; `code` 0: without a why. `error` NULL: nobody asks. Always false, for `return`. */
 bool segment_fail(struct segment_error *error, const char *subject, const char *what, int code);
+
+/*
+ * Calls `visit` for the path of each segment in the folder, in the order of their names; stops when it returns false.
+ * False: the folder can't be read (errno); one that does not exist has no segments, and that is true.
+ */
+bool segment_list(const char *folder, bool (*visit)(const char *path, void *context), void *context);
 
 #endif

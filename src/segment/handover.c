@@ -7,14 +7,14 @@
 
 #include <errno.h>
 
-#include "breaker/frame.h"
-#include "policy/bare.h"
+#include "base/bare.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/undisturbed.h"
 #include "policy/flat.h"
 #include "segment/behind.h"
-#include "segment/clock.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
-#include "segment/undisturbed.h"
 
 /* Another command that is stopped in the middle must not stop all others for ever. */
 #define LOCK_TRIES 1000u

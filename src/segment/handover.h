@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /*
  * Hands `size` bytes over: puts them into the file and raises the number. For commands: waits for another one that does

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/shared.h"
 #include "segment/layout.h"
-#include "segment/shared.h"
 
 /* By how many events a writer can have been overtaken; a stamp from further ahead is rubbish, and is written over. */
 #define OVERTAKEN_MAX (UINT32_C(1) << 20)

@@ -11,14 +11,16 @@
 #include <stdint.h>
 
 #include "segment/event.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 void journal_append(struct segment *segment, const struct event *event);
 
 /* Number of the next event; the oldest one that may still stand. */
 uint64_t journal_head(const struct segment *segment);
 uint64_t journal_oldest(const struct segment *segment);
-/* Both as of one moment: of a head that somebody writes at will the events between are no more than there is room for. */
+/*
+ * Both as of one moment: of a head that somebody writes at will the events between are no more than there is room for.
+ */
 void journal_span(const struct segment *segment, uint64_t *oldest, uint64_t *head);
 /* Reads event `number`: false if it is torn, lapped, not written yet or out of range. Every field is checked. */
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event);

@@ -2,28 +2,29 @@
  * layout.h - what stands where in a segment's file.
  *
  * Fixed-width fields and pinned offsets, so that 32- and 64-bit programs share it; everything that can change under a
- * reader is atomic, or is copied by shared.h. Private to src/segment; others go through segment.h, circuits.h, calls.h,
- * journal.h and process.h.
+ * reader is atomic, or is copied by shared.h. Private to src/segment and src/guard; others go through segment.h,
+ * circuits.h, calls.h, journal.h and processes.h.
  */
 #ifndef SOCKFUSE_SEGMENT_LAYOUT_H
 #define SOCKFUSE_SEGMENT_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "breaker/circuit.h"
 #include "policy/capacity.h"
 #include "segment/event.h"
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
 #define SEGMENT_VERSION 3u
 #define SEGMENT_IDENTITY_MAX 4096u
 #define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
-#define REHEARSALS 4u      /* runs whose attempts are numbered at a time */
-#define EDITIONS 8u        /* policies in force whose texts are kept at a time */
-#define CALL_GROUP 64u     /* records that have one due word together */
+#define REHEARSALS 4u  /* runs whose attempts are numbered at a time */
+#define EDITIONS 8u    /* policies in force whose texts are kept at a time */
+#define CALL_GROUP 64u /* records that have one due word together */
 
 /* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
 struct event_slot {
@@ -33,25 +34,37 @@ struct event_slot {
 };
 _Static_assert(sizeof(struct event_slot) == 512, "pinned");
 
+/* Who refuses has a note of his own: of a crowd at the bulkhead one hears also while the circuit is open. */
+enum refusal_note { REFUSAL_NOTE_OPEN = 1, REFUSAL_NOTE_CROWD = 2, REFUSAL_NOTE_FORCED = 4 };
+
 /* A place in the circuits' table. `hash` claims it; `ready` says that the texts stand. */
 struct circuit_entry {
     _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
     uint32_t reserved;
-    _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (force.c) */
+    _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (operator.c) */
     _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
     _Atomic uint64_t refusal_noted;                     /* which first refusals are in the journal (report.c) */
     _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
     struct circuit circuit;
-    struct event_slot failures[2];    /* the last failure, frozen here when the journal has gone on */
-    struct event_slot transitions[2]; /* the last transition */
-    _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (rehearsal.c) */
+    struct event_slot failures[2];           /* the last failure, frozen here when the journal has gone on */
+    struct event_slot transitions[2];        /* the last transition */
+    _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (fault_numbers.c) */
     _Atomic uint64_t connections;            /* that have a share, and the last step that was counted (bulkhead.c) */
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
     _Atomic uint64_t sought_ns; /* real clock: when a place was last sought in vain from here on (circuits.c) */
 };
+
+/* Keys have the top bit set; a tombstone is the time of its making, at least 1, without that bit. */
+#define CIRCUIT_KEY_BIT (UINT64_C(1) << 63)
+
+static inline uint64_t circuit_entry_hash(const struct circuit_entry *entry)
+{
+    /* Acquire: with the key comes all that was written before the place was handed over. */
+    return atomic_load_explicit(&entry->hash, memory_order_acquire);
+}
 
 /*
  * What CALL_GROUP records have together: when a call of theirs may be overdue (due.h), and which of them are taken. The
@@ -68,7 +81,7 @@ _Static_assert(sizeof(struct call_group) == 16, "the same in 32 and 64 bit");
  * a second time in call_circuit: close together, so that who looks for some touches few lines.
  */
 struct call {
-    _Atomic uint32_t number;     /* for its owner's eyes alone: what it knows it by (lost.c) */
+    _Atomic uint32_t number;     /* for its owner's eyes alone: what it knows it by (lost_calls.c) */
     _Atomic uint32_t circuit;    /* index of its circuit */
     _Atomic uint64_t state;      /* phase:8 | settled:8 | number of the call on this connection:32 */
     _Atomic uint64_t due_ns;     /* circuits' clock: overdue from then on; UINT64_MAX: never */
@@ -131,21 +144,21 @@ struct segment_header {
     _Atomic uint64_t log_lost; /* lines of SOCKFUSE_LOG that could not be written */
     uint64_t reserved2;
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
-    _Alignas(64) _Atomic uint64_t calls_due; /* no call is overdue before (due.h) */
-    _Atomic uint32_t calls_cursor;           /* the group where the next look at others' calls begins */
-    _Atomic uint32_t owners_cursor;          /* the process that is asked next whether it lives */
-    _Atomic uint64_t burial;                 /* deaths:32 | how far the table was looked through since:32 (burial.c) */
-    _Atomic uint32_t deaths;                 /* identities that ended with records of theirs left, perhaps */
+    _Alignas(64) _Atomic uint64_t calls_due;   /* no call is overdue before (due.h) */
+    _Atomic uint32_t calls_cursor;             /* the group where the next look at others' calls begins */
+    _Atomic uint32_t owners_cursor;            /* the process that is asked next whether it lives */
+    _Atomic uint64_t burial; /* deaths:32 | how far the table was looked through since:32 (dead_owners.c) */
+    _Atomic uint32_t deaths; /* identities that ended with records of theirs left, perhaps */
     uint32_t calls_reserved;
     _Atomic uint64_t calls_spare[4];
     _Alignas(64) _Atomic uint32_t reloads; /* how many edited policies were handed over (handover.c) */
     uint32_t reserved3;
-    _Atomic uint64_t reloaded_ns; /* real clock: the last time; its last bit is the number's */
+    _Atomic uint64_t reloaded_ns;    /* real clock: the last time; its last bit is the number's */
     _Atomic uint64_t handover_at[2]; /* where in the file the last of the even and of the odd ones lies */
     _Atomic uint64_t handover_spare[4];
-    _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process.c) */
+    _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (processes.c) */
     _Atomic uint32_t given_up;                 /* not 0: its file was deleted, or is about to be */
-    _Atomic uint64_t apart; /* calls that were guarded apart, while this file could not be opened */
+    _Atomic uint64_t apart;                    /* calls that were guarded apart, while this file could not be opened */
     _Atomic uint64_t edition_revision[EDITIONS]; /* of the policies whose texts are kept (editions.h); 0: none */
     _Atomic uint32_t edition_at[EDITIONS];       /* where: so many grains behind the tables */
     _Atomic uint32_t edition_last;               /* which came into force last, + 1; 0: none */
@@ -161,6 +174,12 @@ struct segment_places {
 
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */
 struct segment_places layout_measure(const struct capacity *capacity);
+
+/* Whether its file was deleted, or is about to be. */
+static inline bool layout_is_given_up(const struct segment *segment)
+{
+    return atomic_load_explicit(&segment->map->given_up, memory_order_relaxed) != 0;
+}
 
 /* Points the segment at a mapped base of these capacities. */
 void layout_point(struct segment *segment, void *base, const struct capacity *capacity);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "policy/bare.h"
+#include "base/bare.h"
 #include "segment/file.h"
 #include "segment/layout.h"
 

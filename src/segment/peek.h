@@ -1,5 +1,6 @@
 /*
- * peek.h - what can be told of a segment's file that can't be used: of another build's layout, of another boot, damaged.
+ * peek.h - what can be told of a segment's file that can't be used: of another build's layout, of another boot,
+ * damaged.
  *
  * Magic, version, boot id and identity stand at the same places in all layouts since the second (layout.h). For
  * commands. System calls, but no malloc and no stdio.

@@ -11,8 +11,64 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "segment/segment.h"
-#include "segment/text.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "policy/identity.h"
+#include "segment/layout.h"
+#include "segment/segment_model.h"
+
+#define READABLE_NAME_MAX 32u
+
+/*
+ * The hash covers the layout too: two versions that run side by side have a file each and don't replace each other's.
+ */
+static uint64_t hash_identity(const char *identity)
+{
+    const uint64_t layout[] = {SEGMENT_VERSION, sizeof(struct segment_header)};
+    uint64_t hash = hash_bytes(HASH_BEGIN, identity, strlen(identity));
+    return hash_bytes(hash, layout, sizeof layout);
+}
+
+/*
+ * What people recognise the file by: "payments" of "/etc/payments.policy", "patterns" of "patterns: a b". Of a run with
+ * -t or -o it ends with "patterns" or "options", by which removal.c finds it.
+ */
+static void add_readable_name(struct text *text, const char *identity)
+{
+    size_t end = identity_path_length(identity);
+    const char *slash = end > 0 ? memrchr(identity, '/', end) : NULL;
+    const char *name = slash ? slash + 1 : identity;
+    size_t length = end > 0 ? (size_t)(identity + end - name) : 0, suffix = strlen(".policy");
+    if (length > suffix && strncmp(name + length - suffix, ".policy", suffix) == 0)
+        length -= suffix;
+    if (length > READABLE_NAME_MAX)
+        length = READABLE_NAME_MAX;
+    for (size_t at = 0; at < length; at++) {
+        char byte = name[at];
+        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+                     byte == '-' || byte == '_' || (byte == '.' && at > 0);
+        text_add_bytes(text, plain ? &byte : "_", 1);
+    }
+    if (identity_has_patterns(identity))
+        text_add(text, end > 0 ? "-patterns" : "patterns");
+    if (identity_has_options(identity))
+        text_add(text, "-options");
+}
+
+bool segment_path(const char *folder, const char *identity, char *path, size_t size)
+{
+    struct text text;
+    text_start(&text, path, size);
+    text_add(&text, folder);
+    while (text.length > 0 && path[text.length - 1] == '/')
+        path[--text.length] = '\0';
+    text_add(&text, "/");
+    add_readable_name(&text, identity);
+    text_add(&text, "-");
+    text_add_hex(&text, hash_identity(identity), 16);
+    text_add(&text, SEGMENT_SUFFIX);
+    return !text.cut;
+}
 
 #define USER_DIGITS_MAX 20u
 

@@ -10,6 +10,7 @@
 #define SOCKFUSE_SEGMENT_PLACES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define STATE_PLACES_MAX 5u
 
@@ -44,5 +45,8 @@ bool state_places_name(struct state_places *places, const char *identity);
 
 /* FOLDER alone, as if SOCKFUSE_STATE named it. */
 bool state_place_named(const char *folder, struct state_places *places);
+
+/* The file of the policy with that identity: FOLDER/NAME-HASH.segment. Touches no file. False: the name is too long. */
+bool segment_path(const char *folder, const char *identity, char *path, size_t size);
 
 #endif

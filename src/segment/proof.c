@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "policy/bare.h"
+#include "base/bare.h"
+#include "base/undisturbed.h"
 #include "segment/folder.h"
-#include "segment/undisturbed.h"
 
 /* Behind all data. An identity's byte: the next owner of the same place has another one, so nobody waits for it. */
 #define PROOF_BASE (INT64_C(1) << 40)

@@ -2,7 +2,7 @@
  * proof.h - how a program image proves to all others that it goes on: by a lock that the kernel ends with it.
  *
  * /proc knows nothing of other pid name spaces, and has the same pid before an exec and after it. So an image takes an
- * OFD lock (fcntl(2)) on one byte of the segment's file, far behind all data, by its identity there (process.h). The
+ * OFD lock (fcntl(2)) on one byte of the segment's file, far behind all data, by its identity there (processes.h). The
  * lock belongs to an open file, which a page that is mapped from it keeps open: no descriptor stays. The mapping ends
  * with the image, by death or by exec, and a fork's child has none; then the kernel ends the lock. Whoever can open the
  * file can ask, whatever name spaces are between. Private to src/segment. Async-signal-safe; system calls as said.
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "segment/segment.h"
+#include "segment/segment_model.h"
 
 /*
  * Takes the lock of an identity that this image has. The page that keeps it; NULL: the file can't be had (deleted, no

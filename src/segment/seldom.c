@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "breaker/frame.h"
-#include "breaker/hash.h"
-#include "policy/bare.h"
-#include "segment/clock.h"
+#include "base/bare.h"
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/hash.h"
 #include "segment/folder.h"
 #include "segment/places.h"
 

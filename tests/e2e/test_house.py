@@ -9,9 +9,9 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import BUILD, ROOT, require_build  # noqa: E402
 
-# Each folder uses only those before it, and the last two never each other.
-MAY_USE = {"breaker": (), "policy": ("breaker",), "segment": ("breaker", "policy"),
-           "preload": ("breaker", "policy", "segment"), "cli": ("breaker", "policy", "segment")}
+# Each folder uses only those before it; the command and the library never each other.
+ROOMS = ("base", "breaker", "policy", "segment", "guard", "connection", "preload")
+MAY_USE = {**{room: ROOMS[:i] for i, room in enumerate(ROOMS)}, "cli": ROOMS[:5]}
 # What only computes, and what compilers call by themselves.
 PURE = {"strcmp", "strlen", "memcpy", "memmove", "memset", "memcmp", "__popcountdi2", "_GLOBAL_OFFSET_TABLE_",
         "__stack_chk_fail"}
@@ -31,19 +31,76 @@ def symbols(*objects):
     return found
 
 
+def sources():
+    """The files of the house, as `room/name`."""
+    return sorted(os.path.relpath(path, ROOT / "src") for path in glob.glob(str(ROOT / "src/*/*.[ch]")))
+
+
+def text_of(name):
+    with open(ROOT / "src" / name, encoding="utf-8") as file:
+        return file.read()
+
+
+def included(name):
+    return set(re.findall(r'(?m)^#\s*include "([^"]*)"', text_of(name))) - {"symbols.def", "preload/symbols.def"}
+
+
+def module(name):
+    """A header and its source are one."""
+    return name.rsplit(".", 1)[0]
+
+
+def circles(graph):
+    """The modules that can be reached from themselves."""
+    def reached(start):
+        seen, todo = set(), list(graph.get(start, ()))
+        while todo:
+            at = todo.pop()
+            if at not in seen:
+                seen.add(at)
+                todo += graph.get(at, ())
+        return seen
+    return sorted(start for start in graph if start in reached(start))
+
+
 class House(unittest.TestCase):
     def test_every_folder_uses_only_those_before_it(self):
-        folders = {os.path.basename(os.path.dirname(path)) for path in glob.glob(str(ROOT / "src/*/*.c"))}
-        self.assertEqual(folders, set(MAY_USE))
+        self.assertEqual({name.split("/")[0] for name in sources()}, set(MAY_USE))
         seen = 0
-        for path in glob.glob(str(ROOT / "src/*/*.[ch]")):
-            folder = os.path.basename(os.path.dirname(path))
-            with open(path, encoding="utf-8") as file:
-                used = set(re.findall(r'(?m)^#\s*include "([^"]*)"', file.read()))
-            for name in used - {"symbols.def"}:
-                self.assertIn(name.split("/")[0], (folder, *MAY_USE[folder]), f"{path} includes {name}")
+        for name in sources():
+            room = name.split("/")[0]
+            for used in included(name):
+                self.assertIn(used.split("/")[0], (room, *MAY_USE[room]), f"{name} includes {used}")
                 seen += 1
-        self.assertGreater(seen, 100)
+        self.assertGreater(seen, 500)
+
+    def test_no_includes_go_in_a_circle(self):
+        graph = {}
+        for name in sources():
+            graph.setdefault(module(name), set()).update(module(used) for used in included(name)
+                                                         if module(used) != module(name))
+        self.assertEqual(circles(graph), [])
+        self.assertEqual(circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}), ["b", "c"])
+
+    def test_a_private_header_is_included_by_those_that_it_names_and_by_nobody_else(self):
+        """`Private to src/ROOM` or `Private to a.c, b.c and c.c`, and perhaps `but for` something."""
+        checked = 0
+        for name in sources():
+            told = re.search(r"Private to ((?:(?!\. |\*/)[^.]|\.[ch])*)", re.sub(r"\n \*", "", text_of(name)[:4000]))
+            if not name.endswith(".h") or not told or "but for" in told[1]:
+                continue
+            rooms, files = re.findall(r"src/(\w+)", told[1]), re.findall(r"(\w+\.[ch])", told[1])
+            self.assertTrue(rooms or files, f"{name}: {told[0]}")
+            for other in sources():
+                if name in included(other) and module(other) != module(name):
+                    room, file = other.split("/")
+                    self.assertTrue(room in rooms or file in files, f"{other} includes {name}: {told[0]}")
+            checked += 1
+        self.assertGreater(checked, 10)
+
+    def test_no_two_files_share_a_name(self):
+        names = [os.path.basename(name) for name in sources()]
+        self.assertEqual(sorted({name for name in names if names.count(name) > 1}), [])
 
     def test_the_circuit_reads_no_clock_makes_no_system_call_and_allocates_nothing(self):
         """Its objects ask for nothing that is not their own, but for what only computes."""

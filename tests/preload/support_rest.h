@@ -13,6 +13,8 @@
 #include "segment/calls.h"
 #include "segment/circuits.h"
 #include "support.h"
+#include "segment/places.h"
+#include "segment/segment.h"
 
 struct rest {
     uint32_t circuit, shares, in_flight;

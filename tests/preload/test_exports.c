@@ -124,7 +124,7 @@ static void nothing_else_is_exported(void **state)
     assert_int_equal(count, COUNT(table));
 }
 
-/* What the library asks the dynamic linker for is found in its own table first. See policy/bare.h. */
+/* What the library asks the dynamic linker for is found in its own table first. See base/bare.h. */
 static void the_library_calls_none_of_its_wrappers_by_the_public_name(void **state)
 {
     static const char *const by_name[] = {
@@ -163,7 +163,7 @@ static void all_state_that_can_change_is_named_in_one_header(void **state)
     char path[PATH_MAX], header[16384];
     size_t named = 0;
     (void)state;
-    snprintf(path, sizeof path, "%s/../../src/preload/guest.h", getenv("SOCKFUSE_TESTS"));
+    snprintf(path, sizeof path, "%s/../../src/connection/engine.h", getenv("SOCKFUSE_TESTS"));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length = read(fd, header, sizeof header - 1);
     assert_true(fd >= 0 && length > 0);
@@ -189,7 +189,7 @@ static void all_state_that_can_change_is_named_in_one_header(void **state)
         /* Inside a function: gcc says `name.NUMBER`, clang `function.name`. */
         const char *dot = strchr(name, '.');
         if (!has_word(header, name, strcspn(name, ".")) && !(dot && has_word(header, dot + 1, strcspn(dot + 1, "."))))
-            fail_msg("%s is not named in guest.h", name);
+            fail_msg("%s is not named in engine.h", name);
         named++;
     }
     assert_true(named > 10);

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "segment/process.h"
+#include "segment/processes.h"
 #include "segment/segment.h"
 #include "support.h"
 

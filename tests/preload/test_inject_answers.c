@@ -212,7 +212,9 @@ static void injected_silence_takes_any_request_and_says_nothing(void **state)
     server_stop(&server);
 }
 
-/* How many sockets of that port have sent their end, and the kernel still waits for its acknowledgement (FIN-WAIT-1). */
+/*
+ * How many sockets of that port have sent their end, and the kernel still waits for its acknowledgement (FIN-WAIT-1).
+ */
 static int ends_unheard_at(unsigned int port)
 {
     char line[512];

@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
 #include "support_inject.h"
 
 #define SHARE 500u /* of 1000: each call's chance in what follows */
@@ -41,7 +41,7 @@ static const struct {
 #define DELAYING "127.0.2.6"
 #define ANSWERING "127.0.2.7"
 
-/* As rehearsal.c draws: rehearsals are written down, and are to be the same in the next version. */
+/* As fault_drawing.c draws: rehearsals are written down, and are to be the same in the next version. */
 static bool is_drawn(const char *name, uint64_t seed, uint32_t number)
 {
     uint64_t mixed = hash_spread(seed + HASH_STEP) ^ hash_spread(hash_bytes(HASH_BEGIN, name, strlen(name)) + number);

@@ -8,7 +8,8 @@
 
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
+#include "segment/segment.h"
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \

@@ -20,7 +20,7 @@
 
 #include "segment/bulkhead.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 enum { PROCESSES = 4, THREADS = 2, LIMIT = 3 };
 #define RUN_NS (3 * NS_PER_S)

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "segment/layout.h"
-#include "segment/overdue.h"
-#include "segment/process.h"
+#include "guard/overdue.h"
+#include "segment/processes.h"
 
 enum { PROCESSES = 6, THREADS = 2, HELD_MAX = 8 };
 /* A run lasts this long, and on a busy machine up to so many times as long, until enough has happened. */

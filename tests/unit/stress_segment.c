@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 #define WRITERS 4u
 #define EVENTS_EACH 20000u

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "segment/bulkhead.h"
-#include "segment/burial.h"
+#include "guard/dead_owners.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/owners.h"
-#include "segment/process.h"
+#include "guard/owners.h"
+#include "segment/processes.h"
 
 #define CHILD_SECONDS_MAX 60
 

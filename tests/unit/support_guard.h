@@ -17,8 +17,8 @@
 #include <sys/types.h>
 
 #include "segment/circuits.h"
-#include "segment/clock.h"
-#include "segment/guard.h"
+#include "base/clock.h"
+#include "guard/guard.h"
 
 #define BENCH_START_NS (1000 * NS_PER_S)
 #define BENCH_TARGET "payments"

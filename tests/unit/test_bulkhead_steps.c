@@ -20,7 +20,7 @@
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 /* Sanitizers make it some ten thousand instructions long. */
 #define STEPS_MAX 1000000u

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "segment/force.h"
+#include "guard/operator.h"
 #include "segment/layout.h"
 
 #define IDLE_NS (60 * NS_PER_S)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "segment/layout.h"
-#include "segment/lost.h"
+#include "guard/lost_calls.h"
 #include "segment/segment.h"
 
 enum { THREADS = 4, ROUNDS = 50000 };
@@ -62,12 +62,12 @@ static void a_mark_of_what_was_lost_is_not_taken_for_one_on_the_next_claim(void 
 
     for (unsigned int second = 0; second < 3; second++) {
         atomic_store(&guard.lost_after_ns, 0);
-        lost_look(&guard, 0, NS_PER_S, NS_PER_S);
+        lost_calls_look(&guard, 0, NS_PER_S, NS_PER_S);
     }
     assert_int_equal(atomic_load(&guard.segment->call_owner[call]), 0);
     atomic_store(&guard.segment->call_owner[call], HOLDER); /* as far as the claimer has come */
     atomic_store(&guard.lost_after_ns, 0);
-    lost_look(&guard, 0, NS_PER_S, NS_PER_S);
+    lost_calls_look(&guard, 0, NS_PER_S, NS_PER_S);
     assert_int_equal(atomic_load(&guard.segment->call_owner[call]), HOLDER);
 }
 
@@ -118,7 +118,7 @@ static void a_hint_that_a_jump_left_wrong_is_put_right_by_the_process_itself(voi
     atomic_store(&segment->call_owner[1], 0);
     assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
     for (uint32_t looks = 0; looks < segment->capacity.calls; looks++)
-        lost_look(&guard, 0, BENCH_START_NS, BENCH_START_NS);
+        lost_calls_look(&guard, 0, BENCH_START_NS, BENCH_START_NS);
     assert_int_equal(calls_claim(segment, HOLDER), 1);
 }
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 /* The command's parts are no library: a test that needs one brings it in as it is. */
-#include "cli/cut.c"
+#include "cli/truncation.c"
 
 #define PAGES 4u
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "segment/clock.h"
-#include "segment/process.h"
+#include "base/clock.h"
+#include "segment/processes.h"
 
 static const char *clock_file(struct state *state)
 {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "segment/clock.h"
-#include "segment/date.h"
+#include "base/clock.h"
+#include "base/date.h"
 
 static void check_time(uint64_t seconds)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 /* Sanitizers make it some ten thousand instructions long. */
 #define STEPS_MAX 1000000u

@@ -12,7 +12,7 @@
 #include "segment/editions.h"
 #include "segment/handover.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 static bool has(const struct segment *segment, uint64_t revision, const char *expected)
 {

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "breaker/circuit.h"
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/event.h"
-#include "segment/force.h"
+#include "guard/operator.h"
 
 /* 2026-02-03T04:05:06.789Z */
 #define SOME_TIME_NS (UINT64_C(1770091506789) * NS_PER_MS + 999999)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "segment/force.h"
+#include "guard/operator.h"
 #include "segment/layout.h"
 
 /* The command: another process than the bench's guard. `for_ns` 0: without an end. */

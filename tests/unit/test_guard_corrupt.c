@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "segment/layout.h"
-#include "segment/overdue.h"
+#include "guard/overdue.h"
 
 enum { CASES = 60 };
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 #define TIMEOUT_NS (10 * NS_PER_S)
 

@@ -19,7 +19,7 @@
 
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/log.h"
+#include "base/log.h"
 
 static void observe_counts_and_records_and_never_refuses(void **state)
 {

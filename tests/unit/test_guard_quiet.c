@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "segment/force.h"
+#include "guard/operator.h"
 #include "segment/layout.h"
 
 static bool begin_quietly(struct guard_bench *bench, uint32_t call)

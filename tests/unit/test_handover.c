@@ -20,10 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/handover.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 #define MOST (1u << 20)
 

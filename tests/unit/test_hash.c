@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "breaker/hash.h"
+#include "base/hash.h"
 
 /* From the test vectors of FNV's authors. */
 static void bytes_hash_as_fnv_1a_says(void **state)

@@ -12,6 +12,7 @@
 
 #include "policy/identity.h"
 #include "policy/keys.h"
+#include "policy/file_path.h"
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 

@@ -19,7 +19,7 @@
 
 #include "segment/bulkhead.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 /*
  * With sanitizers an attempt takes tens of thousands of instructions: then some of them will do, so many that all their

@@ -1,6 +1,6 @@
 /*
- * test_overdue_looks.c - an admission's look for overdue calls: what it asks first, whose calls it charges and how many,
- * and what disturbs it.
+ * test_overdue_looks.c - an admission's look for overdue calls: what it asks first, whose calls it charges and how
+ * many, and what disturbs it.
  */
 #include "support_guard.h"
 

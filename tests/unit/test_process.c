@@ -19,9 +19,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 /* What parent and children share beside the segment. */
 struct shared {

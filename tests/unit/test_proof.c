@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 #include "segment/proof.h"
 
 extern char **environ;

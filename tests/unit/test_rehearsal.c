@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "segment/layout.h"
-#include "segment/rehearsal.h"
+#include "guard/fault_numbers.h"
 
 #define RUN UINT32_C(0xcafe0001)
 #define THREADS 4u

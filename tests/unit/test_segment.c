@@ -14,8 +14,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/layout.h"
+#include "segment/folder.h"
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,8 @@
 #include "segment/circuits.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
+#include "segment/folder.h"
 
 /* --- 32 bit ------------------------------------------------------------------------------------------------------- */
 
@@ -52,9 +53,10 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
     }
     snprintf(
         command, sizeof command,
-        "cd src/segment && gcc -m32 -std=gnu11 -Wno-psabi -I.. ../../tests/unit/other_word_size.c segment.c visit.c "
-        "layout.c file.c folder.c places.c over.c peek.c process.c process_life.c proof.c undisturbed.c journal.c clock.c "
-        "text.c ../policy/bare.c ../policy/capacity.c ../policy/distance.c ../policy/identity.c -o %s",
+        "cd src && gcc -m32 -std=gnu11 -Wno-psabi -I. ../tests/unit/other_word_size.c base/bare.c base/clock.c base/text.c "
+        "base/undisturbed.c policy/capacity.c policy/distance.c policy/identity.c segment/segment.c segment/segment_attach.c "
+        "segment/segment_visit.c segment/layout.c segment/file.c segment/folder.c segment/places.c segment/removal.c "
+        "segment/peek.c segment/processes.c segment/process_alive.c segment/proof.c segment/journal.c -o %s",
         program);
     assert_int_equal(system(command), 0);
     assert_the_other_measures_the_same(program);

@@ -8,10 +8,10 @@
 
 #include "segment/calls.h"
 #include "segment/circuits.h"
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
-#include "segment/process.h"
+#include "segment/processes.h"
 
 static bool attach_with(struct state *place, const struct capacity *capacity)
 {

@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/file.h"
 #include "segment/layout.h"
 

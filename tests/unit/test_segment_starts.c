@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "segment/clock.h"
+#include "base/clock.h"
 #include "segment/seldom.h"
 
 #define NOON (UINT64_C(1700000000) * NS_PER_S)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "segment/text.h"
+#include "base/text.h"
 
 static struct text text;
 static char buffer[256];

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 
 #include "segment/handover.h"
-#include "segment/process_life.h"
-#include "segment/log.h"
-#include "segment/undisturbed.h"
+#include "segment/process_alive.h"
+#include "base/log.h"
+#include "base/undisturbed.h"
 
 /* Enough that, without protection, many signals meet each of the system calls. */
 enum { ROUNDS = 3000, TICK_US = 30 };

@@ -1,4 +1,4 @@
-/* tls.c - as much of a TLS library as says which one it is. -DWHICH=NUMBER */
+/* tls_sessions.c - as much of a TLS library as says which one it is. -DWHICH=NUMBER */
 
 int SSL_read(void *session, void *buffer, int count)
 {

@@ -1,0 +1,39 @@
+/*
+ * shared.h - copying in and out of memory that other processes change at the same time.
+ *
+ * Copies go by atomic words, so that a torn copy is a wrong value and never undefined behaviour. Each load acquires and
+ * each store releases: the words stay between whatever stamps the caller reads or writes before and after them, without
+ * a fence (on x86 both are plain moves). For src/segment. Async-signal-safe.
+ */
+#ifndef SOCKFUSE_BASE_SHARED_H
+#define SOCKFUSE_BASE_SHARED_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef _Atomic uint32_t __attribute__((may_alias)) shared_word;
+
+/* `to` lies on a word's boundary in shared memory; `bytes` is a multiple of 4. */
+static inline void shared_store(void *to, const void *from, size_t bytes)
+{
+    shared_word *words = to;
+    for (size_t at = 0; at < bytes / sizeof *words; at++) {
+        uint32_t word;
+        memcpy(&word, (const char *)from + at * sizeof word, sizeof word);
+        atomic_store_explicit(&words[at], word, memory_order_release);
+    }
+}
+
+/* `from` lies on a word's boundary in shared memory; `bytes` is a multiple of 4. */
+static inline void shared_load(void *to, const void *from, size_t bytes)
+{
+    const shared_word *words = from;
+    for (size_t at = 0; at < bytes / sizeof *words; at++) {
+        uint32_t word = atomic_load_explicit(&words[at], memory_order_acquire);
+        memcpy((char *)to + at * sizeof word, &word, sizeof word);
+    }
+}
+
+#endif

@@ -1,0 +1,426 @@
+/*
+ * attempt.c - one connect: where does it go, may it go, and what did it come to.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/frame.h"
+#include "connection/deferred.h"
+#include "connection/edited_policy.h"
+#include "connection/fallback_connections.h"
+#include "connection/fault_drawing.h"
+#include "connection/judgement.h"
+#include "connection/left_behind.h"
+#include "connection/lineage.h"
+#include "connection/memory.h"
+#include "connection/names.h"
+#include "connection/policy_keeping.h"
+#include "connection/races.h"
+#include "connection/shard.h"
+#include "connection/sharers.h"
+#include "connection/socket_state.h"
+#include "connection/socket_swap.h"
+#include "connection/system.h"
+#include "segment/circuits.h"
+
+#define NAMES_TRIED 4u /* names of one address that are held against the policy */
+/*
+ * "No route on this host" comes back from connect within microseconds, or a thread had to wait for its processor: then
+ * the kernel has given the socket no port yet. An answer of the network takes a round trip. (A blocking connect leaves
+ * nothing else to tell them by: the kernel resets the socket's counters when it fails.)
+ */
+#define AT_ONCE_NS NS_PER_MS
+#define AT_ONCE_WITHOUT_A_PORT_NS (100 * NS_PER_MS) /* at the most: not every kernel may let a port stand */
+
+/* Ports below are given to nobody who has not asked for them, as ip_local_port_range is usually set and ought to be. */
+#define LOWEST_EPHEMERAL 1024
+
+/* Where an attempt goes: the target that takes it and its circuit. */
+struct destination {
+    const struct policy *policy;
+    struct endpoint endpoint;
+    struct policy_match match;
+    struct station *station;
+    uint32_t serial, circuit; /* of the station, and there */
+    uint64_t siblings[CIRCUIT_ADDRESSES];
+    size_t sibling_count;
+};
+
+/* When it begins, by both clocks. */
+struct moment {
+    uint64_t real_ns, circuit_ns;
+};
+
+/* Under which of its names the policy has the address: of those that it has, the most recent. */
+static bool find_name(const struct policy *policy, const struct endpoint *endpoint, struct host_name *name)
+{
+    uint32_t answer = NAMES_BEGIN;
+    for (unsigned int i = 0; i < NAMES_TRIED && names_next(endpoint, &answer, name); i++)
+        if (policy_names(policy, endpoint, name->text))
+            return true;
+    return false;
+}
+
+/* Not in line, so that its name has gone from the stack before the segment is asked. */
+OWN_FRAME static bool find_destination(const struct policy *policy, const struct sockaddr *address, socklen_t length,
+                                       struct destination *destination, char text[DESTINATION_MAX])
+{
+    struct host_name name;
+    const char *const names[1] = {name.text};
+    struct endpoint *endpoint = &destination->endpoint;
+    if (!endpoint_from_sockaddr(endpoint, address, length))
+        return false;
+    destination->policy = policy;
+    bool named = policy->has_host_patterns && endpoint->family != ENDPOINT_UNIX && find_name(policy, endpoint, &name);
+    if (!policy_match(policy, endpoint, names, named, &destination->match) ||
+        destination->match.target->mode == MODE_OFF)
+        return false;
+    destination->sibling_count = 0;
+    if (destination->match.name >= 0 && destination->match.target->circuit != CIRCUIT_BY_ADDRESS)
+        destination->sibling_count = names_siblings(&name, endpoint->port, destination->siblings, CIRCUIT_ADDRESSES);
+    return policy_destination(&destination->match, endpoint, names, text, DESTINATION_MAX) > 0;
+}
+
+/*
+ * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
+ * entry: a signal's handler that jumps out of the wrapper would leave a call that nobody ends.
+ */
+OWN_FRAME static bool track(int fd, const struct destination *destination, uint32_t call, uint64_t real_ns,
+                            struct attempt_ticket *ticket)
+{
+    struct station *station = destination->station;
+    const uint32_t circuit = destination->circuit;
+    descriptor former, mine;
+    uint32_t number = pool_take();
+    struct connection *connection = pool_at(number);
+    if (!connection)
+        return false;
+    connection->epoch = lineage_epoch();
+    guard_quiet_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
+    connection->raced_since = races_now();
+    connection->forks = lineage_forks();
+    connection->station = station;
+    /* seq_cst: against the look at what follows the station, in attaching.c. */
+    atomic_store_explicit(&connection->is_stationed, true, memory_order_seq_cst);
+    judgement_follow(connection, destination->policy, destination->match.target);
+    connection->cookie = 0;
+    connection->address_key = endpoint_hash(&destination->endpoint);
+    connection->sibling_count = destination->sibling_count;
+    memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
+    atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
+    atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    if (destination->endpoint.family == ENDPOINT_UNIX)
+        connection_mark(connection, CONNECTION_UNIX);
+    else if (destination->endpoint.port >= LOWEST_EPHEMERAL)
+        connection_mark(connection, CONNECTION_MAY_LOOP);
+    ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
+    pool_publish(connection);
+    bool entered =
+        guard_name(&station->guard, call, pool_name(ticket->entry)) && descriptor_set(fd, ticket->entry, &former);
+    if (entered && !lineage_is_borrowed()) {
+        races_began(circuit, connection->address_key, ticket->entry);
+        connection->cookie = socket_cookie(fd);
+        if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
+            connection->forks = sharers_forks(descriptor_serial(former));
+            judgement_gather(connection, ticket->entry, fd, descriptor_serial(former));
+        } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
+            connection->forks = descriptor_serial(former);
+        }
+        judgement_release(former, fd);
+        if (!ticket->sends)
+            judgement_limit_attempt(connection, fd, ticket);
+        return true;
+    }
+    if (entered) /* a vfork's child: the table is its parent's */
+        descriptor_set(fd, former, &mine);
+    atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
+    judgement_unfollow(connection);
+    pool_give(number);
+    return false;
+}
+
+/* A connect on a socket that is known already. True if that settles what to do with it. */
+static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t length, descriptor entry,
+                               struct attempt_ticket *ticket, enum passage *passage)
+{
+    struct connection *connection = judgement_of(entry);
+    *passage = PASSAGE_FREE;
+    if (!connection) /* an ancestor's attempt, or one whose record has moved on */
+        return judgement_of_anybody(entry) != NULL;
+    if (length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC) {
+        if (connection_has(connection, CONNECTION_UNIX))
+            return true; /* the kernel will say EINVAL */
+        rehearsal_over(connection, fd);
+        judgement_part(entry, fd); /* dissolves the association: the socket is fresh again, but for its error */
+        return true;
+    }
+    if (connection_end(connection) == END_ANSWERED)
+        return true; /* the kernel will say EISCONN */
+    if (connection_end(connection) == END_OPEN) {
+        ticket->entry = entry;
+        ticket->again = true;
+        if (!ticket->sends && judgement_phase(connection) == PHASE_CONNECTING)
+            judgement_limit_attempt(connection, fd, ticket);
+        *passage = PASSAGE_GUARDED;
+        return true;
+    }
+    rehearsal_over(connection, fd);
+    judgement_part(entry, fd); /* the former attempt failed: this is a new one on the same socket */
+    ticket->after_failure = true;
+    return false;
+}
+
+/* Notes whether a socket without a connection is at its fallback; what else is known of it stays. */
+static void set_elsewhere(int fd, bool is_there)
+{
+    descriptor former, entry = descriptor_get(fd);
+    descriptor known = entry ? entry : descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks());
+    if (!(descriptor_hint(known) & DESCRIPTOR_STREAM))
+        return; /* another thread has closed it, and the number is another socket's */
+    known = is_there ? known | DESCRIPTOR_ELSEWHERE : known & ~DESCRIPTOR_ELSEWHERE;
+    if (entry)
+        descriptor_replace(fd, entry, known);
+    else
+        descriptor_set(fd, known, &former);
+}
+
+/* Whether the entry's socket went to the fallback, in this process or an ancestor. */
+static bool is_elsewhere(descriptor entry)
+{
+    const struct connection *connection = judgement_of_anybody(entry);
+    return connection ? atomic_load_explicit(&connection->is_aside, memory_order_relaxed)
+                      : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
+}
+
+/* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
+static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length,
+                                      struct attempt_ticket *ticket)
+{
+    ticket->fallback = true;
+    ticket->entry = descriptor_get(fd);
+    if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
+        return PASSAGE_ELSEWHERE;
+    if (descriptor_connection(ticket->entry))
+        judgement_part(ticket->entry, fd);
+    else
+        set_elsewhere(fd, false); /* dissolves the association */
+    return PASSAGE_FREE;
+}
+
+/* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
+static void note_elsewhere(const struct attempt_ticket *ticket, int result, int error)
+{
+    bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
+    if (!descriptor_connection(ticket->entry))
+        set_elsewhere(ticket->fd, stays);
+    else if (descriptor_get(ticket->fd) == ticket->entry && !stays)
+        judgement_part(ticket->entry, ticket->fd);
+    else if (descriptor_get(ticket->fd) == ticket->entry && judgement_of(ticket->entry))
+        swap_follow(judgement_of(ticket->entry), ticket->fd);
+}
+
+/* A refused attempt goes to the fallback instead, if there is one for its socket. */
+OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct policy *policy,
+                                     struct station *station, int sends, struct attempt_ticket *ticket)
+{
+    const struct target *target = attempt->target;
+    ticket->error = target->on_open;
+    if (sends || (target->fallback.host[0] == '\0' && target->fallback.at[0].family == ENDPOINT_NONE) ||
+        !diversion_fallback(&ticket->elsewhere, fd, &target->fallback))
+        return PASSAGE_REFUSED;
+    struct circuit *circuit = circuits_at(&station->segment, attempt->circuit);
+    if (circuit)
+        counters_add(&circuit->counters, attempt->shard, COUNT_FALLBACK);
+    ticket->fallback = true;
+    ticket->entry = aside_track(fd, attempt, policy, station);
+    return PASSAGE_DIVERTED;
+}
+
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
+                       int *result)
+{
+    struct connection *connection = judgement_of(ticket->entry);
+    if (!ticket->delay_ns || !connection) {
+        const struct elsewhere *elsewhere = &ticket->elsewhere;
+        *result = ticket->limit.way == LIMIT_BARE
+                      ? sys.connect(ticket->fd, &elsewhere->address.any, elsewhere->length)
+                      : connection_connect(ticket, &elsewhere->address.any, elsewhere->length);
+        return true;
+    }
+    if (!sends) {
+        *result = rehearsal_connect_late(connection, ticket, address, length);
+        return true;
+    }
+    *result = -1;
+    if (rehearsal_wait(connection, ticket->delay_ns))
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+/* This thread was late, and what it was admitted by is another segment by now (station.h): the attempt passes. */
+static enum passage leave_untracked(int fd, struct station *station, uint32_t call, const struct target *target,
+                                    struct attempt_ticket *ticket)
+{
+    guard_forget(&station->guard, call, target, shard_here(), clock_circuit_ns());
+    judgement_part(ticket->entry, fd);
+    ticket->entry = 0;
+    return PASSAGE_FREE;
+}
+
+/* False: it passes. Not in line: its texts have gone from the stack before the circuit is asked. */
+OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address,
+                                   socklen_t length, struct destination *destination, struct moment *now)
+{
+    char text[DESTINATION_MAX];
+    if (!find_destination(policy, address, length, destination, text))
+        return false;
+    /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
+     * what it is. */
+    if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
+        return false;
+    const struct target *target = destination->match.target;
+    now->real_ns = clock_real_ns();
+    now->circuit_ns = clock_circuit_at(now->real_ns);
+    engine_look(now->real_ns);
+    struct station *station = destination->station = engine_station(target->scope);
+    if (!station) {
+        engine_note_no_place(target->scope);
+        return false;
+    }
+    destination->serial = station_serial(station);
+    destination->circuit = circuits_find(&station->segment, target->name, text, now->circuit_ns);
+    return true;
+}
+
+/* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
+OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address,
+                                            socklen_t length, int sends, struct attempt_ticket *ticket)
+{
+    struct destination destination;
+    struct moment now;
+    if (!find_circuit(policy, fd, address, length, &destination, &now))
+        return PASSAGE_FREE;
+    const struct target *target = destination.match.target;
+    struct station *station = destination.station;
+    struct attempt attempt = {
+        .target = target,
+        .circuit = destination.circuit,
+        .address_key = endpoint_hash(&destination.endpoint),
+        .siblings = destination.siblings,
+        .sibling_count = destination.sibling_count,
+        .shard = shard_here(),
+    };
+    left_behind_look(now.real_ns);
+    deferred_resolve(station, attempt.circuit, attempt.address_key);
+    uint32_t call = CALL_NONE;
+    enum admission admission = guard_admit(&station->guard, &attempt, now.circuit_ns, &call);
+    if (admission_refuses(admission))
+        return refuse(fd, &attempt, policy, station, sends, ticket);
+    if (call == CALL_NONE)
+        return PASSAGE_FREE;
+    if (!track(fd, &destination, call, now.real_ns, ticket)) {
+        guard_forget(&station->guard, call, target, attempt.shard, now.circuit_ns);
+        return PASSAGE_FREE;
+    }
+    if (station_serial(station) != destination.serial)
+        return leave_untracked(fd, station, call, target, ticket);
+    if (target->fault_count)
+        return rehearsal_begin(judgement_of(ticket->entry), fd, &attempt, address, ticket);
+    return PASSAGE_GUARDED;
+}
+
+enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
+                              struct attempt_ticket *ticket)
+{
+    enum passage passage;
+    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
+    ticket->fd = fd;
+    ticket->sends = sends;
+    descriptor entry = descriptor_get(fd);
+    /* The kernel refuses such addresses unread, or because they can't be read. */
+    bool is_odd = !address || length > sizeof(struct sockaddr_storage);
+    if (!engine_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
+        return PASSAGE_FREE;
+    if (is_elsewhere(entry))
+        return further_elsewhere(fd, address, length, ticket);
+    if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
+        return passage;
+    edited_policy_look();
+    const struct policy *policy = policy_keeping_hold();
+    passage = begin_attempt(policy, fd, address, length, sends, ticket);
+    policy_keeping_drop(policy);
+    return passage;
+}
+
+/* connect says that all is well: with TCP Fast Open it says so before a packet has left. */
+static void connect_succeeded(struct connection *connection, int fd)
+{
+    if (!connection_has(connection, CONNECTION_UNIX) && socket_state(fd, false).stage == SOCKET_PENDING)
+        connection_mark(connection, CONNECTION_FAST_OPEN);
+    else
+        judgement_connected(connection);
+}
+
+/* Whether an error that connect returned is this host's own. */
+static bool is_at_once(const struct attempt_ticket *ticket, const struct connection *connection)
+{
+    uint64_t took_ns = clock_real_ns() - atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    if (ticket->again || took_ns >= AT_ONCE_WITHOUT_A_PORT_NS)
+        return false;
+    return took_ns < AT_ONCE_NS || !socket_has_port(ticket->fd);
+}
+
+/* What became of the connect, for the call. */
+static void note_result(const struct attempt_ticket *ticket, int result, int error)
+{
+    /* Another thread may have closed the descriptor while connect waited (Java does): then that close was the end. */
+    if (descriptor_get(ticket->fd) != ticket->entry)
+        return;
+    struct connection *connection = judgement_of(ticket->entry);
+    if (!connection)
+        return;
+    swap_follow(connection, ticket->fd);
+    if (result >= 0 || error == EISCONN) {
+        connect_succeeded(connection, ticket->fd);
+        return;
+    }
+    switch (error) {
+    case EALREADY:
+    case EINTR: /* the kernel goes on connecting */
+        return;
+    case EINPROGRESS:
+        /* On a blocking socket its SO_SNDTIMEO ran out. */
+        if (!ticket->again && !(ticket->sends & MSG_DONTWAIT) && socket_blocks(ticket->fd))
+            judgement_settle(connection, SEEN_WAIT_ENDED, 0, false);
+        return;
+    case EAGAIN:
+        /* Of a UNIX socket: a blocking one's SO_SNDTIMEO ran out; without blocking, the listener's queue is full. */
+        if (connection_has(connection, CONNECTION_UNIX)) {
+            bool blocks = socket_blocks(ticket->fd);
+            judgement_settle(connection, blocks ? SEEN_WAIT_ENDED : SEEN_REFUSED, error, false);
+            return;
+        }
+        break;
+    case ECONNABORTED:
+        /* The kernel's answer to a connect on a socket whose error was read: it tells nothing of the peer. */
+        if (ticket->after_failure)
+            error = EINVAL;
+        break;
+    default:
+        break;
+    }
+    judgement_settle(connection, SEEN_ERROR, error, is_at_once(ticket, connection));
+}
+
+void connection_returned(const struct attempt_ticket *ticket, int result, int error)
+{
+    if (ticket->fallback) {
+        note_elsewhere(ticket, result, error);
+        return;
+    }
+    note_result(ticket, result, error);
+}

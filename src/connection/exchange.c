@@ -1,0 +1,490 @@
+/*
+ * exchange.c - requests and answers on a guarded connection: what send, recv and SO_ERROR tell.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/frame.h"
+#include "connection/edited_policy.h"
+#include "connection/fallback_connections.h"
+#include "connection/fault_drawing.h"
+#include "connection/inherited.h"
+#include "connection/judgement.h"
+#include "connection/lineage.h"
+#include "connection/policy_keeping.h"
+#include "connection/socket_state.h"
+#include "connection/stopping.h"
+#include "connection/system.h"
+#include "connection/tls_sessions.h"
+#include "connection/upload.h"
+#include "segment/circuits.h"
+
+/* The connection, if its number still stands for it after the real call; an ancestor's too, if that bears no call. */
+static struct connection *still(descriptor entry, int fd)
+{
+    struct connection *connection = descriptor_get(fd) == entry ? judgement_of_anybody(entry) : NULL;
+    bool is_ours = connection && (connection->epoch == lineage_epoch() ||
+                                  atomic_load_explicit(&connection->is_aside, memory_order_relaxed));
+    return is_ours ? connection : NULL;
+}
+
+bool judgement_is_from_peer(int error)
+{
+    switch (error) {
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case EPIPE:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
+ * none. */
+bool exchange_may_begin(const struct connection *connection)
+{
+    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
+    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
+                           (uint32_t)CONNECTION_RELEASED | (uint32_t)CONNECTION_ONE_WAY;
+    bool is_aside = atomic_load_explicit(&connection->is_aside, memory_order_relaxed);
+    bool is_called = (flags & (uint32_t)CONNECTION_CONNECTED) && connection->place.call != CALL_NONE;
+    if ((flags & never) || (!is_called && !is_aside))
+        return false;
+    /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
+    if (flags & (uint32_t)CONNECTION_TLS)
+        return (flags & (uint32_t)CONNECTION_TLS_SEEN) &&
+               ((flags & (uint32_t)CONNECTION_TLS_KEPT) || (tls_thread.session && tls_thread.doing == TLS_WRITE));
+    return true;
+}
+
+/*
+ * Of several threads that send at once, one takes the last call's end away, and begins the next call. The record may
+ * know of an end of which nothing is said here: a handler of a signal jumped out before, or a thread is just about to
+ * say it. Then guard_begin chooses among the threads.
+ */
+static enum call_end take_end(struct connection *connection)
+{
+    enum call_end end = (enum call_end)atomic_exchange_explicit(&connection->end, END_OPEN, memory_order_acq_rel);
+    if (end == END_OPEN) {
+        if (!guard_is_over(&connection->station->guard, connection->place.call))
+            return end;
+        end = END_ANSWERED;
+    }
+    connection_unmark(connection, CONNECTION_ANSWERING);
+    if (end == END_ANSWERED) {
+        connection_mark(connection, CONNECTION_REUSED);
+        if (!connection_has(connection, CONNECTION_ASKED))
+            connection_mark(connection, CONNECTION_GREETED);
+        else if (connection_has(connection, CONNECTION_GREETED))
+            connection_unmark(connection, CONNECTION_GREETED);
+    }
+    connection_mark(connection, CONNECTION_SENT);
+    return end;
+}
+
+/*
+ * A connection whose request was refused is dead to the program, as after a reset, and for good: GnuTLS keeps a record
+ * that could not be sent and sends it with its goodbye, and libpq reads on to hear why the send failed. The reading
+ * side is shut, which tells the peer nothing: whoever waits for the connection sees its end (tests/e2e/test_pools.py,
+ * tests/e2e/matrix: kept_refused).
+ */
+static void break_off(int fd)
+{
+    sys.shutdown(fd, SHUT_RD);
+}
+
+/* After a reload the connection goes on under the target of that name in the present policy, if there is one. */
+void exchange_follow_policy(struct connection *connection)
+{
+    edited_policy_look();
+    if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == engine_policy())
+        return;
+    const struct policy *policy = policy_keeping_hold();
+    const struct target *former = connection_target(connection);
+    const struct target *target = policy_target_named(policy, former->name);
+    bool guards = target && target->mode != MODE_OFF && target->scope == former->scope;
+    if (guards)
+        connection_unmark(connection, CONNECTION_RELEASED);
+    else
+        connection_mark(connection, CONNECTION_RELEASED);
+    judgement_follow(connection, policy, guards ? target : former);
+    policy_keeping_drop(policy);
+}
+
+/* The request was refused, unless the number has come to mean another socket since (its close was missed). */
+OWN_FRAME int exchange_refuse(struct connection *connection, int fd)
+{
+    if (!judgement_is_same_socket(connection, fd)) {
+        connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
+        return 0;
+    }
+    connection_mark(connection, CONNECTION_BROKEN);
+    break_off(fd);
+    return ECONNRESET;
+}
+
+/* In rehearsal: a request that was admitted is drawn a fault. */
+static int rehearse(struct connection *connection, int fd)
+{
+    int verdict = rehearsal_request(connection, fd);
+    if (verdict != ECONNRESET)
+        return verdict;
+    judgement_settle(connection, SEEN_ERROR, ECONNRESET, false);
+    return exchange_refuse(connection, fd);
+}
+
+/*
+ * The connection's station is retired: the call begins in the present one's segment, and later ones too. Others that
+ * look at the connection in between find no call.
+ */
+static enum admission begin_elsewhere(struct connection *connection, struct station *present, struct attempt *attempt,
+                                      uint64_t now_ns)
+{
+    const struct station *former = connection->station;
+    struct quiet_place place = connection->place;
+    struct circuit_texts texts;
+    uint32_t call = CALL_NONE, old_circuit = attempt->circuit;
+    /* A file that was written over names destinations that never were. */
+    if (circuits_texts(&former->segment, place.circuit, &texts) && strcmp(texts.target, attempt->target->name) == 0)
+        attempt->circuit = circuits_find(&present->segment, attempt->target->name, texts.destination, now_ns);
+    else
+        attempt->circuit = CIRCUIT_INDEX_NONE;
+    enum admission admission = guard_admit(&present->guard, attempt, now_ns, &call);
+    if (call == CALL_NONE) {
+        attempt->circuit = old_circuit;
+        return admission;
+    }
+    descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
+    guard_name(&present->guard, call, pool_name(entry));
+    guard_connected(&present->guard, call, attempt->target, now_ns);
+    guard_requested(&present->guard, call, attempt->target, now_ns);
+    connection->place.call = CALL_NONE;
+    guard_forget(&connection->station->guard, place.call, attempt->target, attempt->shard, now_ns);
+    connection->station = present;
+    guard_quiet_place(&present->guard, attempt->circuit, call, &place);
+    connection->place = place;
+    return admission;
+}
+
+OWN_FRAME static enum admission begin(struct connection *connection, uint64_t now_ns)
+{
+    struct station *station = connection->station, *present = NULL;
+    struct attempt attempt = {
+        .target = connection_target(connection),
+        .circuit = connection->place.circuit,
+        .address_key = connection->address_key,
+        .shard = connection->place.call,
+    };
+    if (station_is_retired(station))
+        present = engine_station(attempt.target->scope);
+    if (present && present != station) {
+        enum admission admission = begin_elsewhere(connection, present, &attempt, now_ns);
+        if (admission_refuses(admission) || connection->station == present)
+            return admission;
+    }
+    return guard_begin(&station->guard, &attempt, connection->place.call, now_ns);
+}
+
+OWN_FRAME static int begin_call(struct connection *connection, int fd)
+{
+    if (connection_has(connection, CONNECTION_BROKEN))
+        return exchange_refuse(connection, fd);
+    if (connection_has(connection, CONNECTION_BODY)) /* the server has answered before it was whole: it is the same */
+        return 0;
+    if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
+        return 0;
+    /* It is over, and not by this process: a child has read the answer. Or a thread is just about to say so. */
+    if (connection_end(connection) == END_OPEN && connection->forks != lineage_forks())
+        connection_leave_to_child(connection);
+    uint64_t real_ns = clock_real_ns();
+    engine_look(real_ns);
+    exchange_follow_policy(connection);
+    if (!exchange_may_begin(connection) || judgement_phase(connection) != PHASE_ANSWERED)
+        return 0;
+    enum call_end end = take_end(connection);
+    if (end == END_OPEN)
+        return 0;
+    enum admission admission = begin(connection, clock_circuit_at(real_ns));
+    if (admission_refuses(admission)) {
+        connection_set_end(connection, end);
+        return exchange_refuse(connection, fd);
+    }
+    connection_keep(connection, false);
+    if (connection_has(connection, CONNECTION_GAVE_UP))
+        connection_unmark(connection, CONNECTION_GAVE_UP);
+    upload_begin(connection);
+    connection_reset_http(connection);
+    atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    return connection_has(connection, CONNECTION_DRAWS) ? rehearse(connection, fd) : SENDING_BEGINS;
+}
+
+/*
+ * Something is about to be sent, or was. What a TLS library sends of its own accord, in a handshake or while the
+ * program reads, asks the server for nothing: inside TLS too it may be the server that speaks first.
+ */
+static void note_asked(struct connection *connection)
+{
+    if (!connection_has(connection, CONNECTION_ASKED) && (!tls_thread.session || tls_thread.doing == TLS_WRITE))
+        connection_mark(connection, CONNECTION_ASKED);
+}
+
+int connection_sending(descriptor entry, int fd, size_t bytes)
+{
+    struct connection *connection = judgement_of_anybody(entry);
+    if (!connection)
+        return 0;
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+        return aside_sending(connection, fd);
+    int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
+    note_asked(connection);
+    if (connection_has(connection, CONNECTION_TLS_KEPT))
+        connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
+    if (verdict > 0)
+        return verdict;
+    if (connection->epoch == lineage_epoch())
+        upload_sending(connection, bytes);
+    /* An ancestor's connection leads nowhere in its children too. */
+    if (connection_has(connection, CONNECTION_FAULTY))
+        return SENDING_FAULTY;
+    return tls_thread.session ? 0 : verdict; /* what a TLS library sends is looked at, whatever it begins */
+}
+
+/* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
+static bool begins_http2(const void *bytes, size_t count)
+{
+    static const char preface[] = "PRI * HTTP/2";
+    return count >= sizeof preface - 1 && !memcmp(bytes, preface, sizeof preface - 1);
+}
+
+/*
+ * PostgreSQL's CancelRequest (protocol 3, 55.7): its length, this code, a process's number and a key. It is all that is
+ * ever said on its connection, which the server then closes without a word: the one request of a widespread protocol
+ * whose answer is the end of the stream on a connection that elsewhere is answered. For others: success = close.
+ */
+static bool is_cancel_request(const void *bytes, size_t count)
+{
+    const unsigned char *byte = bytes;
+    static const unsigned char code[] = {0x04, 0xd2, 0x16, 0x2e};
+    return count >= 16 && count <= UINT16_MAX && byte[0] == 0 && byte[1] == 0 &&
+           (size_t)(byte[2] << 8 | byte[3]) == count && !memcmp(byte + 4, code, sizeof code);
+}
+
+/* What the bytes on the wire say of the protocol. */
+static void look_at_sent(struct connection *connection, const struct iovec *first, size_t sent, enum tls_doing doing)
+{
+    bool begins = !connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED);
+    if (!first || !first->iov_base)
+        return;
+    size_t count =
+        first->iov_len < sent ? first->iov_len : sent; /* what the kernel has not taken may not be readable */
+    if (begins && begins_http2(first->iov_base, count))
+        connection_mark(connection, CONNECTION_STREAM);
+    if (begins && is_cancel_request(first->iov_base, count))
+        connection_mark(connection, CONNECTION_CLOSES);
+    if (begins && tls_is_record(first->iov_base, count, true))
+        connection_mark(connection, CONNECTION_TLS);
+    /* From within a TLS library, perhaps after STARTTLS. */
+    if (doing != TLS_NOTHING && tls_is_record(first->iov_base, count, false)) {
+        connection_mark(connection, CONNECTION_TLS);
+        connection_mark(connection, CONNECTION_TLS_SEEN);
+    }
+    if (connection_has(connection, CONNECTION_TLS) && tls_is_alert(first->iov_base, count))
+        judgement_ending_own_side(connection);
+    if (doing == TLS_HANDSHAKE && tls_is_alert(first->iov_base, count))
+        connection_mark(connection, CONNECTION_REJECTED);
+}
+
+/* Bytes that went over the wire: inside TLS they tell nothing of the request (connection_asked). */
+static void follow_sent(struct connection *connection, const struct iovec *first, size_t count, size_t sent)
+{
+    if (connection_has(connection, CONNECTION_TLS))
+        upload_sent(connection, NULL, 0, 0);
+    else
+        upload_sent(connection, first, count, sent);
+}
+
+void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
+{
+    enum tls_doing doing = tls_uses(entry, fd);
+    struct connection *connection = still(entry, fd);
+    if (!connection) {
+        if (result > 0 && (connection = inherited_of(entry, fd)))
+            inherited_sent(connection);
+        return;
+    }
+    if (result > 0) {
+        look_at_sent(connection, first, (size_t)result, doing);
+        if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+            connection_mark(connection, CONNECTION_SENT);
+        note_asked(connection); /* with Fast Open nobody has said so before */
+        follow_sent(connection, first, count, (size_t)result);
+    }
+    enum phase phase = judgement_phase(connection);
+    if (phase == PHASE_ANSWERED)
+        return;
+    if (result < 0) {
+        bool own = error == EPIPE && connection_has(connection, CONNECTION_SHUT_WRITE);
+        if (error == EAGAIN || error == EWOULDBLOCK)
+            upload_stalled(connection);
+        if (judgement_is_from_peer(error) && !own)
+            judgement_ended(connection, fd, SEEN_ERROR, error);
+        return;
+    }
+    if (result == 0)
+        return;
+    if (phase == PHASE_CONNECTING) {
+        /* With Fast Open the first send succeeds into a black hole. */
+        if (connection_has(connection, CONNECTION_FAST_OPEN) && socket_state(fd, false).stage == SOCKET_PENDING) {
+            connection_mark(connection, CONNECTION_SENT);
+            return;
+        }
+        judgement_connected(connection);
+    }
+    judgement_requested(connection);
+}
+
+void connection_begun(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
+{
+    struct connection *connection = still(entry, fd);
+    if (!connection)
+        return;
+    upload_begin(connection);
+    if (result > 0)
+        follow_sent(connection, first, count, (size_t)result);
+    if (judgement_phase(connection) == PHASE_ANSWERED)
+        return;
+    if (result > 0)
+        judgement_request_sent(connection);
+    else if (judgement_is_from_peer(error))
+        connection_sent(entry, fd, result, error, NULL, 0);
+    else if (error == EINTR || (error == EAGAIN && socket_has_unsent(fd)))
+        return; /* it waits for the peer, and comes again */
+    else
+        judgement_request_withdrawn(connection);
+}
+
+static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
+                       enum tls_doing doing)
+{
+    const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
+    judgement_connected(connection);
+    if (connection_has(connection, CONNECTION_TLS)) {
+        if (doing != TLS_NOTHING)
+            connection_mark(connection, CONNECTION_TLS_SEEN);
+        if (!connection_has(connection, CONNECTION_TLS_SEEN))
+            judgement_settle(connection, SEEN_BYTES, 0,
+                             false); /* its TLS is inside the program: the handshake is all we see */
+        return;
+    }
+    judgement_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
+}
+
+void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
+{
+    enum tls_doing doing = tls_uses(entry, fd);
+    struct connection *connection = still(entry, fd);
+    if (result < 0 && error == EINTR)
+        stopping_note_interrupted();
+    if (received->flags & MSG_ERRQUEUE)
+        return;
+    if (!connection) {
+        if ((connection = inherited_of(entry, fd)))
+            inherited_received(connection, fd, result, error, received, doing);
+        return;
+    }
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed)) {
+        aside_received(connection, result, received, doing);
+        return;
+    }
+    if (result > 0)
+        connection_keep(connection, true);
+    enum phase phase = judgement_phase(connection);
+    if (phase == PHASE_ANSWERED) {
+        if (result >= 0 || judgement_is_from_peer(error))
+            judgement_came_late(connection, result > 0 ? SEEN_BYTES : SEEN_END, 0);
+        return;
+    }
+    if (result > 0) {
+        bytes_came(connection, (size_t)result, received, doing);
+    } else if (result == 0) {
+        if (received->wanted > 0)
+            judgement_ended(connection, fd, SEEN_END, 0);
+    } else if (error == EAGAIN || error == EWOULDBLOCK) {
+        /* A blocking receive ends so when its SO_RCVTIMEO ran out. One that is shorter than abandon_after is a
+         * program's tick. */
+        uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+        if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
+            clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns)
+            judgement_ended(connection, fd, SEEN_WAIT_ENDED, 0);
+    } else if (judgement_is_from_peer(error)) {
+        judgement_ended(connection, fd, SEEN_ERROR, error);
+    }
+}
+
+void connection_asked(descriptor entry, int fd, const void *bytes, size_t count, bool kept)
+{
+    struct connection *connection = still(entry, fd);
+    if (!connection)
+        return;
+    if (kept)
+        connection_mark(connection, CONNECTION_TLS_KEPT);
+    /* The server's first frame may have come before. */
+    bool is_first = !connection_has(connection, CONNECTION_REUSED) || connection_has(connection, CONNECTION_GREETED);
+    if (is_first && begins_http2(bytes, count))
+        connection_mark(connection, CONNECTION_STREAM);
+    /* What was sent of it has gone before: that wait began too early if more is to come, or begins only now. */
+    bool went_on = connection_has(connection, CONNECTION_BODY);
+    upload_sent(connection, &(struct iovec){(void *)(uintptr_t)bytes, count}, 1, count);
+    if (went_on != connection_has(connection, CONNECTION_BODY) && judgement_phase(connection) == PHASE_REQUESTED)
+        judgement_request_sent(connection);
+}
+
+void connection_answered(descriptor entry, int fd, const void *bytes, size_t count)
+{
+    struct connection *connection = still(entry, fd);
+    struct iovec vector = {(void *)(uintptr_t)bytes, count};
+    if (!connection) {
+        if ((connection = inherited_of(entry, fd)))
+            inherited_answered(connection, fd, &vector);
+        return;
+    }
+    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+        aside_answered(connection, &vector, 1, count);
+    else if (judgement_phase(connection) == PHASE_ANSWERED)
+        judgement_came_late(connection, SEEN_BYTES, 0);
+    else
+        judgement_answer(connection, &vector, 1, count, false);
+}
+
+void connection_error_read(descriptor entry, int fd, int pending)
+{
+    struct connection *connection = still(entry, fd);
+    if (!connection)
+        return;
+    enum phase phase = judgement_phase(connection);
+    if (phase == PHASE_ANSWERED) {
+        if (pending)
+            judgement_came_late(connection, SEEN_ERROR, pending);
+        return;
+    }
+    if (pending) {
+        judgement_ended(connection, fd, SEEN_ERROR, pending);
+    } else if (phase == PHASE_CONNECTING) {
+        /* No error alone proves nothing: it is the same while the attempt is pending. */
+        enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
+        if (stage == SOCKET_CONNECTED || stage == SOCKET_PEER_DONE)
+            judgement_connected(connection);
+    }
+}

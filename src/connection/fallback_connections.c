@@ -1,0 +1,137 @@
+/*
+ * fallback_connections.c - the way back from the fallback. See fallback_connections.h.
+ */
+#define _GNU_SOURCE
+#include "connection/fallback_connections.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/frame.h"
+#include "breaker/http.h"
+#include "connection/lineage.h"
+#include "connection/sharers.h"
+#include "connection/socket_state.h"
+
+OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const struct policy *policy,
+                                 struct station *station)
+{
+    descriptor former;
+    uint32_t number = pool_take();
+    struct connection *connection = pool_at(number);
+    if (!connection)
+        return 0;
+    connection->epoch = lineage_epoch();
+    memset(&connection->place, 0, sizeof connection->place);
+    connection->place.circuit = attempt->circuit;
+    connection->place.call = CALL_NONE;
+    connection->forks = lineage_forks();
+    connection->station = station;
+    atomic_store_explicit(&connection->is_stationed, true, memory_order_seq_cst);
+    judgement_follow(connection, policy, attempt->target);
+    connection->cookie = 0;
+    connection->sibling_count = 0;
+    atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
+    atomic_store_explicit(&connection->is_aside, true, memory_order_relaxed);
+    descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
+    pool_publish(connection);
+    if (!lineage_is_borrowed() && descriptor_set(fd, entry, &former)) {
+        connection->cookie = socket_cookie(fd);
+        if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
+            connection->forks = sharers_forks(descriptor_serial(former));
+            judgement_gather(connection, entry, fd, descriptor_serial(former));
+        } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
+            connection->forks = descriptor_serial(former);
+        }
+        judgement_release(former, fd);
+        return entry;
+    }
+    atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
+    judgement_unfollow(connection);
+    pool_give(number);
+    return 0;
+}
+
+/*
+ * Of those whose circuit is due for a probe one goes back at a time, for it is by its new attempt that the probe is
+ * made. Circuits that share a place wait for each other.
+ */
+#define RETURN_PLACES 64u
+#define RETURN_NS NS_PER_S
+static _Atomic uint64_t returned_ns[RETURN_PLACES]; /* real clock; a root of this file alone */
+
+static bool takes_turn(uint32_t circuit, uint64_t real_ns)
+{
+    _Atomic uint64_t *last = &returned_ns[circuit % RETURN_PLACES];
+    uint64_t seen = atomic_load_explicit(last, memory_order_relaxed);
+    return (seen == 0 || real_ns - seen >= RETURN_NS) &&
+           atomic_compare_exchange_strong_explicit(last, &seen, real_ns, memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Whether a connection that stands at the fallback would come to its destination if it were made now. */
+OWN_FRAME static bool may_return(struct connection *connection)
+{
+    uint64_t real_ns = clock_real_ns();
+    engine_look(real_ns);
+    exchange_follow_policy(connection);
+    if (connection_has(connection, CONNECTION_RELEASED) || station_is_retired(connection->station))
+        return true;
+    switch (guard_prospect(&connection->station->guard, connection->place.circuit, connection_target(connection),
+                           clock_circuit_at(real_ns))) {
+    case PROSPECT_PASS:
+        return true;
+    case PROSPECT_PROBE:
+        return takes_turn(connection->place.circuit, real_ns);
+    default:
+        return false;
+    }
+}
+
+int aside_sending(struct connection *connection, int fd)
+{
+    if (connection_has(connection, CONNECTION_BROKEN))
+        return exchange_refuse(connection, fd);
+    if (connection_has(connection, CONNECTION_BODY) || connection_end(connection) != END_ANSWERED)
+        return 0;
+    if (connection_has(connection, CONNECTION_RELEASED))
+        connection_unmark(connection, CONNECTION_RELEASED); /* what the present policy says is found anew */
+    if (!exchange_may_begin(connection))
+        return 0;
+    if (may_return(connection))
+        return exchange_refuse(connection, fd);
+    connection_set_end(connection, END_OPEN);
+    connection_mark(connection, CONNECTION_REUSED);
+    connection_reset_http(connection);
+    return 0;
+}
+
+void aside_answered(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes)
+{
+    struct http_reader reader = connection_http(connection);
+    struct http_head head;
+    enum http_progress progress = connection_target(connection)->http_read && vector ? HTTP_MORE : HTTP_NONE;
+    if (connection_end(connection) == END_ANSWERED)
+        return;
+    for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
+        size_t part = vector[i].iov_len < bytes ? vector[i].iov_len : bytes;
+        progress = http_read(&reader, vector[i].iov_base, part, &head);
+        bytes -= part;
+    }
+    connection_set_http(connection, &reader);
+    if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS)
+        connection_mark(connection, CONNECTION_STREAM);
+    if (progress != HTTP_MORE)
+        connection_set_end(connection, END_ANSWERED);
+}
+
+void aside_received(struct connection *connection, ssize_t result, const struct received *received,
+                    enum tls_doing doing)
+{
+    if (result <= 0 || (received->flags & (MSG_ERRQUEUE | MSG_PEEK)))
+        return;
+    if (!connection_has(connection, CONNECTION_TLS))
+        aside_answered(connection, received->flags & MSG_TRUNC ? NULL : received->vector, received->count,
+                       (size_t)result);
+    else if (doing != TLS_NOTHING)
+        connection_mark(connection, CONNECTION_TLS_SEEN);
+}

@@ -1,0 +1,138 @@
+/*
+ * judgement.h - what the three parts of a connection's life share: attempt.c (connect), exchange.c (requests and
+ * answers), ending.c (closing).
+ *
+ * Private to src/connection; wrappers use connection.h.
+ */
+#ifndef SOCKFUSE_CONNECTION_JUDGEMENT_H
+#define SOCKFUSE_CONNECTION_JUDGEMENT_H
+
+#include <sys/uio.h>
+
+#include "connection/connection.h"
+#include "connection/lineage.h"
+#include "connection/pool.h"
+
+/* The connection that an entry names, whosever it is; NULL if it names none, or one that has moved on. */
+static inline struct connection *judgement_of_anybody(descriptor entry)
+{
+    uint32_t number = descriptor_connection(entry);
+    struct connection *connection = number ? pool_at(number - 1) : NULL;
+    if (__builtin_expect(!connection || atomic_load_explicit(&connection->entry, memory_order_relaxed) != entry, 0))
+        return NULL;
+    return connection;
+}
+
+/* The same of this process; NULL also if it is one that an ancestor made. */
+static inline struct connection *judgement_of(descriptor entry)
+{
+    struct connection *connection = judgement_of_anybody(entry);
+    return __builtin_expect(connection && connection->epoch == lineage_epoch(), 1) ? connection : NULL;
+}
+
+/* Puts the connection under that target, which the caller holds, or the connection follows; it has seen that policy. */
+void judgement_follow(struct connection *connection, const struct policy *policy, const struct target *target);
+/* It goes by no target any more. */
+void judgement_unfollow(struct connection *connection);
+
+/* With enforce_timeouts: gives a blocking connect of TCP its limit. At most two system calls. */
+void judgement_limit_attempt(struct connection *connection, int fd, struct attempt_ticket *ticket);
+
+/* How far the call has come; PHASE_ANSWERED when it is settled. */
+enum phase judgement_phase(const struct connection *connection);
+
+/* A call that was charged as overdue has come to its real end after all: it is counted as late, once. */
+void judgement_came_late(struct connection *connection, enum seen seen, int error);
+
+/* The attempt is connected, as the kernel or the program's success shows. Idempotent. */
+void judgement_connected(struct connection *connection);
+/*
+ * Whether another process may go on with it: one that it was handed to, a child that was made while this process had
+ * not asked anything itself, or one that was made just now.
+ */
+bool judgement_may_be_anothers(const struct connection *connection);
+/* The same, and the program has not asked yet. */
+void judgement_found_connected(struct connection *connection);
+/* Something was sent. */
+void judgement_requested(struct connection *connection);
+/* The send that began a call was long on its way: the wait for the answer begins only now. */
+void judgement_request_sent(struct connection *connection);
+/* The send that began a call took no byte: the connection is as it was before. */
+void judgement_request_withdrawn(struct connection *connection);
+
+/* What asks to be left alone, as an answer says: from now on. */
+uint64_t judgement_retry_after_ns(const struct http_head *head);
+/* An error that comes from the peer or the way to it; all others are the program's own affair, and the call goes on. */
+bool judgement_is_from_peer(int error);
+
+/*
+ * Another program goes on with the connection, which is connected: that is the best answer that a probe will have, and
+ * any other call waits for nothing that could be seen here.
+ */
+void judgement_handed(struct connection *connection);
+
+/* The program is about to end its own side, by a half-close or a TLS goodbye: has it waited in vain? */
+void judgement_ending_own_side(struct connection *connection);
+
+/* Whether what is sent now is a request, which may begin a call; if we can tell. */
+bool exchange_may_begin(const struct connection *connection);
+/* After a reload the connection goes by the present policy, if that has its target. */
+void exchange_follow_policy(struct connection *connection);
+/* The request may not go: the connection is broken off. Returns its errno, or 0 if the number means another socket. */
+int exchange_refuse(struct connection *connection, int fd);
+
+/* Reads on in the head of an answer of HTTP. HTTP_NONE: it is none, or nobody wants to know. */
+enum http_progress judgement_read_head(struct connection *connection, const struct iovec *vector, size_t count,
+                                       size_t bytes, bool peeked, struct http_head *head);
+/* Bytes of the answer, in plaintext: judged as HTTP if it is that. `peeked`: they will be read again. */
+void judgement_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes,
+                      bool peeked);
+
+/*
+ * Whether what the call waits for has come and the program has not read it: at most three system calls. The peer's end
+ * on a connection that has answered before is that too, for then it has gone stale.
+ */
+bool judgement_has_unread(const struct connection *connection, int fd);
+/* Whether the kernel says that it came and was read, by whomever (stdio, another process). One system call. */
+bool judgement_was_answered(const struct connection *connection, int fd);
+
+/*
+ * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that
+ * socket, and whether data came that the program's own reads did not show (stdio). Takes at most two system calls, none
+ * for bytes.
+ */
+void judgement_ended(struct connection *connection, int fd, enum seen seen, int error);
+/* The same without asking: for what is certain. `at_once`: connect itself failed without having waited. */
+void judgement_settle(struct connection *connection, enum seen seen, int error, bool at_once);
+
+/* The program ends its interest in the connection while the descriptor is still open:
+ * judges the call by the kernel's word. */
+enum judgement_end {
+    LIFE_CLOSES, /* its last descriptor is about to be closed, or the program ends */
+    LIFE_LEAVES, /* the same, but its error must stay: stdio still writes what it holds, or the socket goes on */
+    LIFE_SHUTS,  /* the program shuts it, and can still read its error */
+    LIFE_EXITS,  /* the program ends well: a wait for an answer is not given up; stdio may still write */
+};
+void judgement_judge_end(struct connection *connection, int fd, enum judgement_end end);
+
+/* Some closes are missed (by a raw system call, by another thread):
+ * is the number still that socket? One system call. */
+bool judgement_is_same_socket(const struct connection *connection, int fd);
+
+/* An entry that was taken out of the table: one alias less; with the last one the
+ * call ends, while the descriptor is still open. */
+void judgement_release(descriptor entry, int fd);
+
+/*
+ * The socket goes on without its record, as a fresh one: all its numbers leave the record, which is judged as by
+ * LIFE_LEAVES. What stands for the socket later is found by DESCRIPTOR_SHARED, if it has several numbers.
+ */
+void judgement_part(descriptor entry, int fd);
+/* The other numbers of a socket that had several before it was connected, in the group (sharers.h) of that tag: they
+ * stand for the record too. */
+void judgement_gather(struct connection *connection, descriptor entry, int fd, uint32_t tag);
+
+/* The connection is over for this process: its records go back. */
+void judgement_forget(struct connection *connection);
+
+#endif

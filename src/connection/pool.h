@@ -1,0 +1,293 @@
+/*
+ * pool.h - the memory of guarded connections: what this process knows of each beyond its record in the segment.
+ *
+ * Records are taken from chunks that are mapped when needed and never given back to the kernel, so that a late reader
+ * always finds memory; a serial number tells it that the record has moved on. Lock-free, async-signal-safe.
+ */
+#ifndef SOCKFUSE_CONNECTION_POOL_H
+#define SOCKFUSE_CONNECTION_POOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "breaker/http.h"
+#include "breaker/http_request.h"
+#include "connection/descriptors.h"
+#include "connection/engine.h"
+#include "connection/pages.h"
+#include "policy/policy.h"
+
+#define CONNECTION_NONE UINT32_MAX
+
+enum connection_flag {
+    CONNECTION_UNIX = 1u << 0,
+    CONNECTION_FAST_OPEN = 1u << 1, /* connect or send succeeded while the kernel still waits for the peer */
+    CONNECTION_SENT = 1u << 2,      /* the program has sent something */
+    CONNECTION_SHUT_READ = 1u << 3, /* by the program */
+    CONNECTION_SHUT_WRITE = 1u << 4,
+    CONNECTION_GREETED = 1u << 5,   /* all that was answered on it came unasked: its server spoke first */
+    CONNECTION_ASKED = 1u << 6,     /* the program has begun to send on it, known before any answer can come */
+    CONNECTION_CONNECTED = 1u << 7, /* the attempt had succeeded */
+    CONNECTION_REUSED = 1u << 8,    /* a former call on it was answered */
+    CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */
+    CONNECTION_TLS = 1u << 10,      /* it speaks TLS */
+    CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
+    CONNECTION_OVER = 1u << 12,     /* the peer is gone: what is sent to it from now on is no request */
+    CONNECTION_BROKEN = 1u << 13,   /* a request on it was refused: nothing is sent on it any more */
+    CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process, for its use */
+    CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
+    CONNECTION_REJECTED = 1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
+    CONNECTION_SWAPPED = 1u << 17,  /* another preload has talked on its socket before the program could */
+    CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: its present call was given a fault */
+    CONNECTION_PLAYED = 1u << 19,   /* what comes after the connection was played */
+    CONNECTION_DELAYED = 1u << 20,  /* its attempt has not begun yet */
+    CONNECTION_ONE_WAY = 1u << 21,  /* its target asks for a connection alone: what is sent on it is no call */
+    CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
+    CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_SHARED = 1u << 24,   /* as PASSED, and it stays so: its error may be another process's to read */
+    CONNECTION_BODY = 1u << 28,     /* its request is known, and more of it is to come */
+    CONNECTION_LARGE = 1u << 29,    /* much of the request was sent at once: the kernel may still be at it */
+    CONNECTION_SENDING = 1u << 30,  /* much is being sent just now */
+    CONNECTION_CLOSES = 1u << 27,   /* the end of the stream is the answer to what was asked */
+    CONNECTION_GAVE_UP = 1u << 26,  /* the program had waited long for the answer when it ended its side */
+    CONNECTION_DRAWS = 1u << 31,    /* in rehearsal: its calls may be given faults */
+    CONNECTION_MAY_LOOP = 1u << 25, /* over IP, to a port that the kernel may have given to the socket itself */
+};
+
+#define FAULT_KIND_MASK 0xffu
+#define FAULT_VALUE_SHIFT 8
+#define FAULT_VALUE_MASK 0x7fffffu
+#define FAULT_KEPT (1u << 31) /* it was given to a request on a kept connection, which leads to the destination */
+
+/* How a connection's present call has ended. */
+enum call_end {
+    END_OPEN, /* not yet; or it was charged as overdue, and its end is still to come */
+    END_ANSWERED,
+    END_FAILED, /* it came to another end */
+};
+
+enum pool_keeping { POOL_FREE, POOL_TAKEN };
+#define HTTP_WORDS (sizeof(struct http_reader) / sizeof(uint64_t))
+#define REQUEST_WORDS (sizeof(struct http_request) / sizeof(uint64_t))
+_Static_assert(sizeof(struct http_reader) % sizeof(uint64_t) == 0, "it is read and written by words");
+
+struct connection {
+    /* What each send and receive looks at: two cache lines. */
+    _Alignas(64) _Atomic descriptor entry; /* of its descriptors: another one whenever the record is taken */
+    _Atomic uint32_t flags;                /* enum connection_flag */
+    _Atomic uint32_t end;                  /* enum call_end */
+    uint32_t epoch;                        /* the process (lineage.h) whose call it is */
+    _Atomic bool is_aside; /* it stands at the fallback, without a call, and never CONNECTED (fallback_connections.h) */
+    _Atomic(const struct target *) target; /* another one after a reload */
+    _Atomic(const struct policy *) policy; /* the target's */
+    struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
+    /* The second line, with the end of `place`. */
+    uint64_t address_key;
+    _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */
+    _Atomic uint64_t waited_before_ns; /* real clock: since when it had waited when it spoke again; 0: it did not */
+    _Atomic uint64_t shut_write_ns;    /* real clock; 0: not shut */
+    _Atomic uint64_t http[HTTP_WORDS]; /* struct http_reader: how far the answer is read */
+    /* The rest. */
+    _Atomic uint64_t request[REQUEST_WORDS]; /* struct http_request: how far the request is sent */
+    _Atomic(struct station *) station;
+    _Atomic bool is_stationed;     /* its calls are in the station's segment, until it is given back */
+    _Atomic uint32_t aliases;      /* descriptors of this process that stand for it; 0: free */
+    _Atomic uint32_t next;         /* in the list of free ones */
+    _Atomic uint32_t keeping;      /* enum pool_keeping, or a round of left_behind.c's that found it left behind */
+    _Atomic int fd;                /* one of its descriptors */
+    _Atomic uint32_t http_version; /* of `http`; odd while it is written */
+    _Atomic uint32_t sharers;      /* the group of their numbers (sharers.h); 0: there is one alone */
+    _Atomic uint32_t follows;      /* its policy, as policy_keeping.h has it */
+    _Atomic uint32_t forks;        /* lineage_forks() when the socket was made */
+    uint32_t raced_since;          /* races_now() when the attempt began */
+    _Atomic uint32_t heard;        /* in a fork's child: which of the record's calls it last heard of */
+    _Atomic bool is_childs;        /* PASSED since a child got the last answer, until one comes here again */
+    _Atomic uint32_t fault;        /* with CONNECTION_FAULTY: enum fault_kind:8, HTTP status or ms:23, FAULT_KEPT */
+    _Atomic uint64_t cookie;       /* of its socket (SO_COOKIE) */
+    size_t sibling_count;          /* 0: it has no name */
+    uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
+};
+
+/*
+ * Takes a free record, or CONNECTION_NONE. Maps memory now and then. It has no alias yet: others leave it alone until
+ * it is filled and pool_publish has given it its first.
+ */
+uint32_t pool_take(void);
+void pool_publish(struct connection *connection);
+/* One more descriptor stands for the record; false if none does any more: it is being given back. */
+bool pool_add_alias(struct connection *connection);
+/* Whether the record is filled and stands for a descriptor. */
+bool pool_is_live(const struct connection *connection);
+/* Of several who give it back one does. */
+void pool_give(uint32_t number);
+
+#define POOL_MAX 65536u
+#define POOL_AT_HAND 16u /* records that need no mapping */
+#define POOL_CHUNK 128u
+#define POOL_CHUNKS (POOL_MAX / POOL_CHUNK)
+/* Roots: the first records are at hand (a place is left for them in the first chunk, which is never written); the
+ * chunks are mapped when needed. */
+extern struct connection pool_first[POOL_AT_HAND];
+extern pages_root pool_chunks[POOL_CHUNKS];
+
+/* NULL if the number is out of range. */
+static inline struct connection *pool_at(uint32_t number)
+{
+    if (__builtin_expect(number < POOL_AT_HAND, 1))
+        return &pool_first[number];
+    if (number >= POOL_MAX)
+        return NULL;
+    struct connection *chunk = pages_present(&pool_chunks[number / POOL_CHUNK]);
+    return chunk ? &chunk[number % POOL_CHUNK] : NULL;
+}
+
+/*
+ * What a connection's record in the segment is known by (guard_name): the number + 1, and under it the low bits of the
+ * serial number, by which a child that has the memory of an older use tells it from this one. Below HELD_NUMBER.
+ */
+#define POOL_NAME_NUMBER_BITS 17
+#define POOL_NAME_BITS 30
+_Static_assert(POOL_MAX < 1u << POOL_NAME_NUMBER_BITS, "a number + 1 fits");
+static inline uint32_t pool_name(descriptor entry)
+{
+    uint32_t serial = descriptor_serial(entry) << POOL_NAME_NUMBER_BITS;
+    return (serial & ((1u << POOL_NAME_BITS) - 1)) | descriptor_connection(entry);
+}
+
+/* The connection of a name; NULL: there is none, or it has moved on. */
+static inline struct connection *pool_named(uint32_t name)
+{
+    uint32_t number = name & ((1u << POOL_NAME_NUMBER_BITS) - 1);
+    struct connection *connection = number ? pool_at(number - 1) : NULL;
+    return connection && pool_name(atomic_load_explicit(&connection->entry, memory_order_relaxed)) == name ? connection
+                                                                                                           : NULL;
+}
+
+/* No record at or above this number was ever taken. */
+uint32_t pool_high(void);
+
+/* What it goes by. A reload may put another one in its place at any time: who needs it twice asks once. */
+static inline const struct target *connection_target(const struct connection *connection)
+{
+    /* Acquire: all of the target was written before. */
+    return atomic_load_explicit(&connection->target, memory_order_acquire);
+}
+
+/*
+ * How far the present answer is read: from its beginning, if another thread is just writing that, or has jumped away
+ * from it.
+ */
+static inline struct http_reader connection_http(const struct connection *connection)
+{
+    struct http_reader reader;
+    uint64_t words[HTTP_WORDS];
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_acquire);
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        words[i] = atomic_load_explicit(&connection->http[i], memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire); /* the words before the second look at the version */
+    if ((version & 1) || atomic_load_explicit(&connection->http_version, memory_order_relaxed) != version)
+        return (struct http_reader){0};
+    memcpy(&reader, words, sizeof reader);
+    return reader;
+}
+
+/* Of threads that write at once, one does. */
+static inline void connection_set_http(struct connection *connection, const struct http_reader *reader)
+{
+    uint64_t words[HTTP_WORDS];
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
+    memcpy(words, reader, sizeof words);
+    if ((version & 1) || !atomic_compare_exchange_strong_explicit(&connection->http_version, &version, version + 1,
+                                                                  memory_order_relaxed, memory_order_relaxed))
+        return;
+    atomic_thread_fence(memory_order_release); /* the odd version before the words */
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        atomic_store_explicit(&connection->http[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&connection->http_version, version + 2, memory_order_release);
+}
+
+/* A new answer is to come; whoever was about to write of the former one may have jumped away. */
+static inline void connection_reset_http(struct connection *connection)
+{
+    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
+    for (size_t i = 0; i < HTTP_WORDS; i++)
+        atomic_store_explicit(&connection->http[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->http_version, (version | 1) + 1, memory_order_release);
+}
+
+/* Nothing of an answer has been read, and nobody is at it. */
+static inline bool connection_http_is_fresh(const struct connection *connection)
+{
+    struct http_reader reader = connection_http(connection);
+    return http_is_fresh(&reader) && !(atomic_load_explicit(&connection->http_version, memory_order_relaxed) & 1);
+}
+
+/*
+ * Of threads that send at the same time one is believed. All that the reader goes by is in one of the two words, so
+ * that what two have written is still a state of its.
+ */
+static inline struct http_request connection_request(const struct connection *connection)
+{
+    struct http_request request;
+    uint64_t words[REQUEST_WORDS];
+    for (size_t i = 0; i < REQUEST_WORDS; i++)
+        words[i] = atomic_load_explicit(&connection->request[i], memory_order_relaxed);
+    memcpy(&request, words, sizeof request);
+    return request;
+}
+
+static inline void connection_set_request(struct connection *connection, struct http_request request)
+{
+    uint64_t words[REQUEST_WORDS];
+    memcpy(words, &request, sizeof words);
+    for (size_t i = 0; i < REQUEST_WORDS; i++)
+        atomic_store_explicit(&connection->request[i], words[i], memory_order_relaxed);
+}
+
+static inline enum call_end connection_end(const struct connection *connection)
+{
+    return (enum call_end)atomic_load_explicit(&connection->end, memory_order_relaxed);
+}
+
+static inline void connection_set_end(struct connection *connection, enum call_end end)
+{
+    atomic_store_explicit(&connection->end, (uint32_t)end, memory_order_relaxed);
+}
+
+static inline bool connection_has(const struct connection *connection, enum connection_flag flag)
+{
+    return atomic_load_explicit(&connection->flags, memory_order_relaxed) & (uint32_t)flag;
+}
+
+static inline void connection_unmark(struct connection *connection, enum connection_flag flag)
+{
+    atomic_fetch_and_explicit(&connection->flags, ~(uint32_t)flag, memory_order_relaxed);
+}
+
+static inline void connection_mark(struct connection *connection, enum connection_flag flag)
+{
+    atomic_fetch_or_explicit(&connection->flags, (uint32_t)flag, memory_order_relaxed);
+}
+
+/* A child has read the last answer: whoever sends here is not the one who waits. */
+static inline void connection_leave_to_child(struct connection *connection)
+{
+    atomic_store_explicit(&connection->is_childs, true, memory_order_relaxed);
+    connection_mark(connection, CONNECTION_PASSED);
+}
+
+/* Something was sent, or (`has_come`) received here: the connection is this process's after all. */
+static inline void connection_keep(struct connection *connection, bool has_come)
+{
+    if (!connection_has(connection, CONNECTION_PASSED) ||
+        (!has_come && atomic_load_explicit(&connection->is_childs, memory_order_relaxed)))
+        return;
+    if (has_come && !atomic_exchange_explicit(&connection->is_childs, false, memory_order_relaxed))
+        return; /* what came here was not what the other process waits for */
+    connection_unmark(connection, CONNECTION_PASSED);
+}
+
+#endif

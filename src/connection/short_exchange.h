@@ -1,0 +1,29 @@
+/*
+ * short_exchange.h - the short way of a request and its answer on a kept connection: nothing is wrong, and nothing is
+ * special.
+ *
+ * Asked by the wrappers (wrapper.h) before the long way, connection.h. For this a connection must be plain: it has
+ * answered before, is no TLS and no HTTP/2, not shut, not in rehearsal, nor anything else that a flag could say of it.
+ * False: nothing was done, and the long way is to be gone.
+ *
+ * What such a call costs is memory that the kernel's work has pushed out of the caches, code and data, more than
+ * instructions. So these functions and what they call are few lines in one place, and leave errno alone by touching
+ * nothing that sets it.
+ */
+#ifndef SOCKFUSE_CONNECTION_SHORT_EXCHANGE_H
+#define SOCKFUSE_CONNECTION_SHORT_EXCHANGE_H
+
+#include <stdbool.h>
+
+#include "connection/connection.h"
+#include "connection/descriptors.h"
+
+/* Before a send: it begins a call, which is admitted, and when the kernel has taken it there is no more to tell. */
+bool quiet_begins(descriptor entry);
+/*
+ * After a receive of at least a byte, of which the first `count` are at `first` (NULL: not in the program's memory):
+ * it is the answer, and a success. `flags`: MSG_….
+ */
+bool quiet_answers(descriptor entry, const void *first, size_t count, int flags);
+
+#endif

@@ -1,0 +1,243 @@
+/*
+ * report.c - builds events and puts them where they belong.
+ *
+ * Whoever opens a circuit re-arms the note of its first refusal after the opening stands in the journal, so that the
+ * two have that order there.
+ */
+#include "guard/report.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "segment/circuits.h"
+#include "segment/journal.h"
+#include "segment/layout.h"
+#include "segment/processes.h"
+
+#define ELAPSED_MS_MAX UINT32_MAX
+/* An event is half a KiB: it is not to lie on the stack of whoever reports while that does something else. */
+#define APART __attribute__((noinline, cold))
+
+static void copy_text(char *copy, const char *text, size_t size)
+{
+    size_t length = strnlen(text, size - 1);
+
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+}
+
+/* An event of this process. All bytes are set: it goes into shared memory as it is. */
+static void start_event(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                        uint64_t now_ns)
+{
+    memset(event, 0, sizeof *event);
+    event->type = (uint8_t)type;
+    event->time_ns = clock_wall_ns();
+    event->mono_ns = now_ns;
+    event->pid = guard->pid;
+    copy_text(event->program, guard->program, sizeof event->program);
+    circuits_copy_texts(guard->segment, circuit, event->target, event->destination);
+}
+
+/* Keeps an event in one of a circuit's two slots of its kind, in turn: one of them always stands. */
+static void freeze(struct event_slot slots[2], _Atomic uint32_t *writes, const struct event *event)
+{
+    uint32_t number = atomic_fetch_add_explicit(writes, 1, memory_order_relaxed);
+
+    /* A stamp is the number and 1, and must not be 0: 31 bits are enough to tell the later of two. */
+    event_slot_write(&slots[number % 2], number & INT32_MAX, event);
+}
+
+static uint32_t count32(uint64_t count)
+{
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+static enum event_type transition_event(enum circuit_state to)
+{
+    switch (to) {
+    case CIRCUIT_OPEN:
+        return EVENT_OPEN;
+    case CIRCUIT_HALF_OPEN:
+        return EVENT_HALF_OPEN;
+    case CIRCUIT_CLOSED:
+        break;
+    }
+    return EVENT_CLOSE;
+}
+
+static size_t line_of(const void *event, char *line, size_t size)
+{
+    return event_json(event, line, size);
+}
+
+APART static void report_transition(const struct guard *guard, uint32_t circuit, const struct transition *transition,
+                                    bool injected, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct event event;
+
+    start_event(&event, guard, circuit, transition_event(transition->to), now_ns);
+    event.from = (uint8_t)transition->from;
+    event.to = (uint8_t)transition->to;
+    event.reason = (uint8_t)transition->reason;
+    event.injected = injected;
+    event.failures = transition->failures;
+    event.window_calls = count32(transition->window.calls);
+    event.window_failed = count32(transition->window.failed);
+    event.window_slow = count32(transition->window.slow);
+    event.pause_ns = transition->pause_ns;
+    event.refused = transition->refused;
+    journal_append(guard->segment, &event);
+    if (entry != NULL) {
+        freeze(entry->transitions, &entry->transition_writes, &event);
+        if (transition->to == CIRCUIT_OPEN)
+            /* Release: a refusal that finds the note armed is journalled behind the opening. */
+            atomic_store_explicit(&entry->refusal_noted, 0, memory_order_release);
+    }
+    if (guard->log != NULL && guard->log[0] != '\0' && !log_append_made(guard->log, line_of, &event, EVENT_JSON_MAX))
+        segment_note_log_lost(guard->segment);
+}
+
+void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
+                        bool injected, uint64_t now_ns)
+{
+    for (unsigned int i = 0; i < transitions->count && i < TRANSITIONS_MAX; i++)
+        report_transition(guard, circuit, &transitions->at[i], injected, now_ns);
+}
+
+/* What an outcome and a failure have both. */
+static void start_ended(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                        const struct ended *ended, uint64_t now_ns)
+{
+    uint64_t elapsed_ms = ended->elapsed_ns / NS_PER_MS;
+    struct process_view owner;
+
+    start_event(event, guard, circuit, type, now_ns);
+    event->kind = (uint8_t)ended->outcome.kind;
+    event->error = ended->error;
+    event->elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
+    event->overran = (uint8_t)ended->overran;
+    event->injected = ended->injected;
+    event->late = ended->late;
+    if (ended->owner != guard->holder) {
+        bool known = process_describe(guard->segment, ended->owner, &owner);
+
+        event->pid = known ? owner.pid : 0;
+        copy_text(event->program, known ? owner.program : "", sizeof event->program);
+    }
+}
+
+APART void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+{
+    struct event event;
+
+    start_ended(&event, guard, circuit, EVENT_OUTCOME, ended, now_ns);
+    event.verdict = (uint8_t)ended->outcome.verdict;
+    event.reason = (uint8_t)ended->outcome.reason;
+    event.slow = ended->outcome.slow;
+    event.http_status = (uint16_t)ended->http_status;
+    journal_append(guard->segment, &event);
+}
+
+APART void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct event event;
+
+    start_ended(&event, guard, circuit, EVENT_FAILURE, ended, now_ns);
+    event.http_status = (uint16_t)ended->outcome.http_status;
+    journal_append(guard->segment, &event);
+    if (entry != NULL && !ended->late)
+        freeze(entry->failures, &entry->failure_writes, &event);
+}
+
+APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_PROBE, now_ns);
+    journal_append(guard->segment, &event);
+}
+
+static uint64_t note_of(enum admission admission)
+{
+    switch (admission) {
+    case ADMIT_REFUSED_BULKHEAD:
+        return REFUSAL_NOTE_CROWD;
+    case ADMIT_REFUSED_FORCED:
+        return REFUSAL_NOTE_FORCED;
+    default:
+        return REFUSAL_NOTE_OPEN;
+    }
+}
+
+APART void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    const uint64_t note = note_of(admission);
+    struct event event;
+
+    /*
+     * Refusals are many: a load is all that they cost. Of those that find the note missing one writes. Acquire: see
+     * report_transition.
+     */
+    if (entry == NULL || (atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) & note) != 0 ||
+        (atomic_fetch_or_explicit(&entry->refusal_noted, note, memory_order_acquire) & note) != 0)
+        return;
+    start_event(&event, guard, circuit, EVENT_REFUSED, now_ns);
+    event.reason = (uint8_t)admission;
+    journal_append(guard->segment, &event);
+}
+
+/* The first refusal by a word that stands from now on is a first one. */
+static void rearm_forced(const struct guard *guard, uint32_t circuit)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+
+    if (entry != NULL)
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint64_t)REFUSAL_NOTE_FORCED, memory_order_release);
+}
+
+APART void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
+                         uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    copy_text(event.program, user, sizeof event.program);
+    event.from = (uint8_t)forcing->from;
+    event.to = (uint8_t)forcing->to;
+    event.reason = REASON_FORCED;
+    event.kind = (uint8_t)forcing->forced;
+    event.pause_ns = forcing->lasts_ns;
+    journal_append(guard->segment, &event);
+    rearm_forced(guard, circuit);
+}
+
+APART void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from,
+                              enum circuit_state to, uint64_t ago_ns, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    event.from = (uint8_t)from;
+    event.to = (uint8_t)to;
+    event.reason = REASON_FORCE_ENDED;
+    event.kind = FORCED_NONE;
+    event.pause_ns = ago_ns;
+    journal_append(guard->segment, &event);
+    rearm_forced(guard, circuit);
+}
+
+APART void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, CIRCUIT_INDEX_NONE, EVENT_RELOAD, now_ns);
+    copy_text(event.program, user, sizeof event.program);
+    event.refused = revision;
+    journal_append(guard->segment, &event);
+}

@@ -1,0 +1,64 @@
+/*
+ * report.h - what a guarded call leaves behind for people: events in the journal, frozen evidence, lines in the log.
+ *
+ * Called by the one who made the transition or settled the call, so each is reported once. Private to src/guard, but
+ * for report_reload. Async-signal-safe; system calls only for the log.
+ */
+#ifndef SOCKFUSE_GUARD_REPORT_H
+#define SOCKFUSE_GUARD_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "guard/guard_model.h"
+#include "segment/forced.h"
+
+/*
+ * Each transition: journal, the circuit's frozen evidence, log. `injected`: by the outcome of a call that was given a
+ * fault in rehearsal.
+ */
+void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
+                        bool injected, uint64_t now_ns);
+
+/* A call that is over, or was charged while it still hung. */
+struct ended {
+    struct outcome outcome;
+    unsigned int http_status; /* of the answer, or 0 */
+    int error;
+    uint64_t elapsed_ns;
+    uint32_t owner; /* whose call it was */
+    enum overran overran;
+    bool injected; /* it was given a fault in rehearsal */
+    bool late;     /* it did not count for the state: then it does not replace the frozen evidence */
+};
+/* A call of whatever outcome: journal. */
+void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
+/* A failed call: journal, and the circuit's frozen evidence. */
+void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
+
+/* A call was admitted as a probe: journal. */
+void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);
+
+/*
+ * A call was refused, or would have been. The first one goes to the journal: after an opening, of a crowd at the
+ * bulkhead, after an operator's word.
+ */
+void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns);
+
+/* An operator forced a circuit, or gave it back: journal. */
+struct forcing {
+    enum forced forced;
+    enum circuit_state from, to;
+    uint64_t lasts_ns; /* until its end; 0: it has none */
+};
+void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
+                   uint64_t now_ns);
+/* The time of an operator's word was over so long ago, and a call has noticed it: journal. */
+void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from, enum circuit_state to,
+                        uint64_t ago_ns, uint64_t now_ns);
+
+/* An operator handed an edited policy to the running processes: journal. */
+void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * host_program.c - by which names the host program is known. See host_program.h.
+ */
+#define _GNU_SOURCE
+#include "preload/host_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "preload/real.h"
+
+/* What the kernel reads of a script's first line: BINPRM_BUF_SIZE. */
+#define FIRST_LINE_MAX 256
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *program_name(void)
+{
+    const char *name = program_invocation_short_name;
+    return name[0] == '-' && name[1] ? name + 1 : name;
+}
+
+/* --- scripts --- */
+
+/* Whether the executed file is another one than the binary that runs: then that is the interpreter of a script. */
+static bool is_interpreted(const char *executed)
+{
+    struct stat file, binary;
+    return stat(executed, &file) == 0 && stat("/proc/self/exe", &binary) == 0 &&
+           (file.st_ino != binary.st_ino || file.st_dev != binary.st_dev);
+}
+
+/* The first bytes of an ordinary file. A pipe is never opened: that would show at its other end. */
+static bool read_first_line(const char *path, char line[FIRST_LINE_MAX + 1])
+{
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return false;
+    const ssize_t length = real.read(descriptor, line, FIRST_LINE_MAX);
+    real.close(descriptor);
+    line[length > 0 ? length : 0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    return length > 0;
+}
+
+/*
+ * Whether the file is a script whose first line names this very program: else it is just a file that the program is to
+ * read (`cat foo`, `scp foo host:`).
+ */
+static bool is_our_script(const char *path)
+{
+    char line[FIRST_LINE_MAX + 1], *rest = NULL;
+    if (!read_first_line(path, line) || strncmp(line, "#!", 2))
+        return false;
+    for (char *word = strtok_r(line + 2, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
+        if (!strcmp(base_name(word), program_name()))
+            return true;
+    return false;
+}
+
+static const char *first_word(int argc, char *const *argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (argv[i] && argv[i][0] != '-')
+            return argv[i];
+    return "";
+}
+
+/* --- the search --- */
+
+bool program_discover(int argc, char *const *argv, const char *(*environment)(const char *name),
+                      struct discovery *found)
+{
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    const char *word = first_word(argc, argv), *argument = base_name(word);
+    const char *file = base_name(executed ? executed : "");
+    /* Where both have one name there is nothing to choose between. */
+    const bool is_script = strcmp(file, program_name()) && executed && is_interpreted(executed);
+    const char *names[PROGRAM_NAMES_MAX] = {is_script ? file : "", argument, program_name(), is_script ? "" : file,
+                                            NULL};
+    if (!policy_discover(names, environment, found))
+        return false;
+    /*
+     * Only a file for which there is a policy is looked at: to look at every argument could wait for a file system that
+     * is gone (umount -l).
+     */
+    if (found->name != argument || is_our_script(word))
+        return true;
+    names[1] = "";
+    return policy_discover(names, environment, found);
+}

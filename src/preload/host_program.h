@@ -1,0 +1,29 @@
+/*
+ * host_program.h - by which names the host program is known, and so which policy it gets without `sockfuse run`.
+ *
+ * For startup.c's constructor alone: it asks the file system, but allocates nothing and keeps no descriptor.
+ */
+#ifndef SOCKFUSE_PRELOAD_HOST_PROGRAM_H
+#define SOCKFUSE_PRELOAD_HOST_PROGRAM_H
+
+#include "policy/discover.h"
+
+/* The program's name for people: argv[0] without folders, and without the `-` that marks a login shell. */
+const char *program_name(void);
+
+/*
+ * Finds this program's policy file, by its names from the most telling to the least:
+ *
+ *   script      started through its first line (`#!`): the kernel tells by AT_EXECFN. With `#!/usr/bin/env PROG` the
+ *               kernel has forgotten it when PROG starts, but then the script is PROG's first argument that is no
+ *               option
+ *   argv[0]     which for a script is the interpreter; whoever renames a program (exec -a) means it
+ *   executable  the name of the file that was executed, if the program was renamed
+ *
+ * /proc/PID/comm is not asked: a program may change it at any time. `found->name` points into argv or the auxiliary
+ * vector. False: there is none.
+ */
+bool program_discover(int argc, char *const *argv, const char *(*environment)(const char *name),
+                      struct discovery *found);
+
+#endif

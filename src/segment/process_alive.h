@@ -1,0 +1,38 @@
+/*
+ * process_alive.h - whether a process lives, by its pid, its start time and its pid name space.
+ *
+ * kill(pid, 0) alone will not do: it answers for zombies, and for whoever has the number now. So the kernel is asked
+ * through /proc, where that can be read. Private to src/segment. Async-signal-safe; system calls as said.
+ */
+#ifndef SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
+#define SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What tells a program image in a process from all others. 0: unknown. A value has PROCESS_LIFE_BITS bits at most. */
+#define PROCESS_LIFE_BITS 44u
+#define PROCESS_LIFE_MASK ((UINT64_C(1) << PROCESS_LIFE_BITS) - 1)
+struct process_life {
+    uint32_t pid;
+    uint64_t start; /* field 22 of /proc/PID/stat: ticks after boot */
+    uint64_t space; /* inode of the pid name space */
+    uint64_t image; /* drawn anew by the kernel at each exec; for this process itself only */
+};
+
+/* This process's own: some seven system calls. Asked again in a fork's child. */
+void process_life_know_self(struct process_life *self);
+
+/*
+ * Whether this process can ask the kernel about one of that name space. An unknown one is taken for its own. No
+ * system call.
+ */
+bool process_life_can_ask(uint64_t space);
+
+/*
+ * Whether that process lives; `image` does not matter. One that can't be asked counts as living. Five system calls,
+ * or six; some more when this process has never asked for itself (an observer).
+ */
+bool process_life_goes_on(const struct process_life *life);
+
+#endif

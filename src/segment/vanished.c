@@ -1,0 +1,165 @@
+/*
+ * vanished.c - what is known of a segment whose path leads nowhere, and its memory. See vanished.h.
+ *
+ * An address at which a segment lay is never unmapped: a thread may have read it before it was told to sleep. What
+ * takes a segment's place is made elsewhere and moved there by one mremap, which the kernel does under the lock that
+ * page faults take: a late thread finds the old memory or the new, never a hole.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include "segment/vanished.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bare.h"
+#include "base/text.h"
+#include "segment/folder.h"
+#include "segment/layout.h"
+
+/* --- the standpoint --- */
+
+void standpoint_take(struct standpoint *standpoint)
+{
+    struct stat status;
+    *standpoint = (struct standpoint){.user = geteuid()};
+    if (fstatat(AT_FDCWD, "/", &status, 0) == 0) {
+        standpoint->root_device = (uint64_t)status.st_dev;
+        standpoint->root_inode = (uint64_t)status.st_ino;
+    }
+    if (fstatat(AT_FDCWD, "/proc/self/ns/mnt", &status, 0) == 0)
+        standpoint->mounts = (uint64_t)status.st_ino;
+}
+
+bool standpoint_is_same(const struct standpoint *standpoint)
+{
+    struct standpoint now;
+    standpoint_take(&now);
+    return now.user == standpoint->user && now.root_device == standpoint->root_device &&
+           now.root_inode == standpoint->root_inode && now.mounts == standpoint->mounts;
+}
+
+/* --- deleted? --- */
+
+#define DELETED " (deleted)"
+/* Of a program with more mappings than go into this, nothing is known. */
+#define MAPS_READ_MAX (512u * 1024)
+#define MAPS_PIECE 512u
+
+/* A reader of lines that keeps the beginning and the end of each. */
+struct line {
+    char first[20]; /* "START-…" */
+    char last[sizeof DELETED - 1];
+    size_t length;
+};
+
+static void line_add(struct line *line, char byte)
+{
+    if (line->length < sizeof line->first)
+        line->first[line->length] = byte;
+    memmove(line->last, line->last + 1, sizeof line->last - 1);
+    line->last[sizeof line->last - 1] = byte;
+    line->length++;
+}
+
+/* "START-" as the kernel writes it. */
+static size_t start_of(const void *address, char text[24])
+{
+    struct text builder;
+    text_start(&builder, text, 24);
+    text_add_hex(&builder, (uint64_t)(uintptr_t)address, 16);
+    /* The kernel's has eight digits at least. */
+    size_t zeros = strspn(text, "0"), digits = builder.length - zeros;
+    if (digits < 8)
+        zeros = builder.length - 8;
+    memmove(text, text + zeros, builder.length - zeros);
+    text[builder.length - zeros] = '-';
+    return builder.length - zeros + 1;
+}
+
+static bool find_deleted(int fd, const void *address)
+{
+    char start[24], piece[MAPS_PIECE];
+    size_t start_length = start_of(address, start), total = 0;
+    struct line line = {.length = 0};
+    while (total < MAPS_READ_MAX) {
+        ssize_t count = bare_read(fd, piece, sizeof piece);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        total += (size_t)count;
+        for (ssize_t i = 0; i < count; i++) {
+            if (piece[i] != '\n') {
+                line_add(&line, piece[i]);
+                continue;
+            }
+            if (line.length > start_length && memcmp(line.first, start, start_length) == 0)
+                return memcmp(line.last, DELETED, sizeof line.last) == 0;
+            line.length = 0;
+        }
+    }
+    return false;
+}
+
+bool segment_is_deleted(const struct segment *segment)
+{
+    if (segment->path[0] == '\0')
+        return false;
+    int fd = folder_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY, 0);
+    if (fd < 0)
+        return false;
+    bool deleted = find_deleted(fd, segment->map);
+    bare_close(fd);
+    return deleted;
+}
+
+/* --- written over? --- */
+
+bool segment_is_intact(const struct segment *segment, const char *identity)
+{
+    const struct segment_stamp *stamp = &segment->map->stamp;
+    return stamp->magic == SEGMENT_MAGIC && stamp->version == SEGMENT_VERSION && stamp->size == segment->size &&
+           memcmp(&stamp->capacity, &segment->capacity, sizeof stamp->capacity) == 0 &&
+           strncmp(segment->map->identity, identity, SEGMENT_IDENTITY_MAX - 1) == 0;
+}
+
+/* --- its memory --- */
+
+static bool put_at(void *fresh, size_t size, void *address)
+{
+    if (mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED)
+        return true;
+    munmap(fresh, size);
+    return false;
+}
+
+bool segment_clear(const struct segment *former)
+{
+    /*
+     * Made without access first: where the program has all of its memory locked (mlockall), the zeros would be filled
+     * in now, and be as much as what is given back.
+     */
+    void *zeros = mmap(NULL, former->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (zeros == MAP_FAILED)
+        return false;
+    munlock(zeros, former->size);
+    if (bare_mprotect(zeros, former->size, PROT_READ | PROT_WRITE) != 0) {
+        munmap(zeros, former->size);
+        return false;
+    }
+    return put_at(zeros, former->size, former->map);
+}
+
+bool segment_move(struct segment *segment, const struct segment *former)
+{
+    if (memcmp(&segment->capacity, &former->capacity, sizeof segment->capacity) != 0 ||
+        mremap(segment->map, segment->size, segment->size, MREMAP_MAYMOVE | MREMAP_FIXED, former->map) == MAP_FAILED)
+        return false;
+    layout_point(segment, former->map, &former->capacity);
+    return true;
+}
