@@ -160,13 +160,13 @@ size_t audience_tell(const struct audience *audience, const char *destination, c
     return reached;
 }
 
-void audience_tell_nobody(const struct audience *audience, const char *destination)
+void audience_tell_nobody(const struct audience *audience, const char *destination, bool forced)
 {
     if (audience->reach.count > 0)
         warnx("%s: no program that runs under %s%s is reached", destination, audience->identity, audience->whose);
     else if (audience->in_use)
-        warnx("%s: no program runs under %s%s now; the next one that starts obeys", destination, audience->identity,
-              audience->whose);
+        warnx("%s: no program runs under %s%s now%s", destination, audience->identity, audience->whose,
+              forced ? "; the next one that starts obeys" : "");
     else
         warnx("%s: no program runs under %s%s; the first one that starts obeys", destination, audience->identity,
               audience->others_unusable ? " and can be reached from here" : " yet");

@@ -36,7 +36,7 @@ void audience_gather(struct audience *audience);
  * Returns how many these are.
  */
 size_t audience_tell(const struct audience *audience, const char *destination, const char *target_name);
-/* For when it was nobody. */
-void audience_tell_nobody(const struct audience *audience, const char *destination);
+/* For when it was nobody; `forced`: there is a word that the next one obeys. */
+void audience_tell_nobody(const struct audience *audience, const char *destination, bool forced);
 
 #endif

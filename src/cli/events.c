@@ -140,7 +140,8 @@ static void print_one(const struct entry *entry, bool as_json)
         fputs(",\"owner\":", stdout);
         json_text(entry->of->user, stdout);
     } else {
-        fputs(entry->of->which, stdout);
+        /* " under POLICY" is no part of what happened; " (user NAME)" stands by itself. */
+        printf("%s%s", strncmp(entry->of->which, " under", 6) == 0 ? "," : "", entry->of->which);
     }
     fputs(end, stdout);
 }

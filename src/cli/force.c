@@ -192,7 +192,7 @@ static void force(struct order *order, struct audience *audience, const struct m
     order->reached += reached;
     if (reached == 0) {
         fflush(stdout);
-        audience_tell_nobody(audience, destination);
+        audience_tell_nobody(audience, destination, order->word->forced != FORCED_NONE);
     }
 }
 

@@ -261,7 +261,8 @@ static int reload_all(const struct whose *choice)
     }
     if (count == 0 && good)
         warnx("no policy file is in use: there is nothing to reload");
-    else if (good && reached == 0)
+    fflush(stdout); /* what was done stands before what was not */
+    if (count > 0 && good && reached == 0)
         warnx("no running program was reached");
     select_close(&selection);
     return finish_output(good && reached > 0 ? EXIT_SUCCESS : EXIT_FAILURE);

@@ -254,7 +254,7 @@ class Options(Identity):
         self.assertEqual([json.loads(line)["policy"] for line in self.does("events", "--json").splitlines()],
                          [policy, options])
         said = self.does("events").splitlines()
-        self.assertEqual([line.endswith(f" under {name}") for line, name in zip(said, (policy, options), strict=True)],
+        self.assertEqual([line.endswith(f", under {name}") for line, name in zip(said, (policy, options), strict=True)],
                          [True, True], said)
         said = self.does("open", "-p", "web.policy", self.server.destination)
         for name in policy, options:

@@ -162,6 +162,8 @@ class Forgetting(unittest.TestCase):
         policy = self.sandbox.policy_path
         self.fails_once("-p", policy)
         self.assertIn("the next one that starts obeys", self.does("close", "-p", policy, "127.0.0.1:1", status=1))
+        self.assertNotIn("obeys", self.does("auto", "-p", policy, "127.0.0.1:1", status=1))
+        self.assertIn("the next one that starts obeys", self.does("close", "-p", policy, "127.0.0.1:1", status=1))
         self.assertIn("an operator has forced circuits; sockfuse auto", self.does("forget", "--ended"))
         (circuit,) = self.sandbox.circuits()
         self.assertEqual(circuit["forced"], "closed")
