@@ -17,27 +17,13 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "support_clock.h"
 
 extern char **environ;
 
 #define PROBED                                                                                                         \
     "[probed]\nmatch = 127.0.0.1:* unix:*\nfailure_threshold = 1\nreset_timeout = 1s\njitter = 0%\n"                   \
     "probe_timeout = 1h\nconnect_timeout = 1h\nresponse_timeout = 2s\nfailure_rate = 0%\nabandon_after = 50ms\n"
-
-static _Atomic uint64_t *clock_ns;
-
-static void advance_s(uint64_t seconds)
-{
-    atomic_fetch_add(clock_ns, seconds * 1000000000u);
-}
-
-static void find_clock(void)
-{
-    int fd = open(getenv("SOCKFUSE_CLOCK"), O_RDWR | O_CLOEXEC);
-    clock_ns = mmap(NULL, sizeof *clock_ns, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(fd >= 0 && clock_ns != MAP_FAILED);
-    close(fd);
-}
 
 static int try(const struct server *server)
 {
@@ -239,7 +225,7 @@ static int scene_probes(int argc, char **argv)
 {
     struct server server;
     (void)argc;
-    find_clock();
+    CHECK(find_clock());
     for (size_t i = 0; i < WAYS; i++) {
         for (int asks = 0; asks < 2; asks++) {
             bool is_asked_first = asks && (ways[i] == vfork_with_the_number || ways[i] == fork_with_the_number ||
@@ -283,7 +269,7 @@ static int scene_not_handed(int argc, char **argv)
 {
     struct server server;
     (void)argc, (void)argv;
-    find_clock();
+    CHECK(find_clock());
     /* It goes with the exec. */
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     open_circuit(&server);
@@ -311,7 +297,7 @@ static int scene_overdue(int argc, char **argv)
 {
     struct server server;
     (void)argc, (void)argv;
-    find_clock();
+    CHECK(find_clock());
     for (size_t i = 0; i < WAYS; i++) {
         if (ways[i] == vfork_with_the_number || ways[i] == fork_with_the_number || ways[i] == spawn_with_the_number ||
             ways[i] == leave_to_a_child)

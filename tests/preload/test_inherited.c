@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "support_clock.h"
 
 struct line {
     struct server server;
@@ -339,21 +340,6 @@ static void child_of_a_former_connection_settles_nothing_of_the_next_one(void **
     "[limited]\nmatch = 127.0.0.1:*\nresponse_timeout = 2s\nfailure_threshold = 1\nreset_timeout = 1h\n"               \
     "connect_timeout = 1m\nfailure_rate = 0%\n"
 
-static _Atomic uint64_t *clock_ns;
-
-static void advance_s(uint64_t seconds)
-{
-    atomic_fetch_add(clock_ns, seconds * 1000000000u);
-}
-
-static void find_clock(void)
-{
-    int fd = open(getenv("SOCKFUSE_CLOCK"), O_RDWR | O_CLOEXEC);
-    clock_ns = mmap(NULL, sizeof *clock_ns, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(fd >= 0 && clock_ns != MAP_FAILED);
-    close(fd);
-}
-
 static bool is_refused(const struct server *server)
 {
     int fd = caller_socket(server, 0), result = connect(fd, AT(server));
@@ -378,7 +364,7 @@ static void expect_nothing_overdue(struct server *server)
 static int scene_overdue(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    find_clock();
+    CHECK(find_clock());
     struct line line;
     /* Answered, and the child has read it. */
     line_open(&line, "127.0.0.1");

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "support_clock.h"
 
 extern char **environ;
 
@@ -256,21 +257,6 @@ static void exec_that_fails_leaves_everything_as_it_was(void **state)
     "[own]\nmatch = 127.0.0.1:*\nscope = process\nfailure_threshold = 1\nreset_timeout = 1h\nresponse_timeout = 1s\n"  \
     "connect_timeout = 1m\nfailure_rate = 0%\n"
 
-static _Atomic uint64_t *clock_ns;
-
-static void advance_s(uint64_t seconds)
-{
-    atomic_fetch_add(clock_ns, seconds * 1000000000u);
-}
-
-static void find_clock(void)
-{
-    int fd = open(getenv("SOCKFUSE_CLOCK"), O_RDWR | O_CLOEXEC);
-    clock_ns = mmap(NULL, sizeof *clock_ns, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(fd >= 0 && clock_ns != MAP_FAILED);
-    close(fd);
-}
-
 static pid_t fork_by_number(void)
 {
     return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
@@ -322,7 +308,7 @@ static void answer_then_come_back_later(struct server *server)
 static int scene_overdue(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    find_clock();
+    CHECK(find_clock());
     play_in_children(ask, answer_then_come_back_later);
     /* The parent is charged for its own. */
     struct server server;
@@ -374,7 +360,7 @@ static void probe_too(struct server *server)
 static int scene_states(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    find_clock();
+    CHECK(find_clock());
     play_in_children(open_it, find_it_open);
     play_in_children(open_it_and_probe, probe_too);
     return 0;
