@@ -6,6 +6,7 @@
  * for connections, as a probe, and as a request on a kept connection.
  */
 #include "support_guard.h"
+#include "support_stepped.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,13 +22,8 @@
 #include "segment/layout.h"
 #include "segment/processes.h"
 
-/*
- * With sanitizers an attempt takes tens of thousands of instructions: then some of them will do, so many that all their
- * steps together, each a stop of the child, take a minute or two and not ten.
- */
 #define STEPS_MAX 400000u
 #define POINTS_MAX 120u
-#define STEPS_TOGETHER 300000u
 
 /* --- a child that is stepped, jumps away and tells what is left --- */
 
@@ -240,9 +236,7 @@ static void leave_at_each_instruction(struct guard_bench *bench, enum way way, v
     }
     assert_nothing_is_left(bench, total, &unsettled);
     assert_int_equal(unsettled, 0);
-    /* The points lie in the middle of the way on the average. */
-    const unsigned int points = STEPS_TOGETHER / (total / 2 + 1), most = points < POINTS_MAX ? points : POINTS_MAX;
-    const unsigned int stride = 1 + total / (most + 1);
+    const unsigned int stride = stepped_stride(total, POINTS_MAX);
     for (unsigned int at = 0; at < total; at += stride) {
         uint64_t before = unsettled;
         begin(bench);
