@@ -18,7 +18,7 @@
 
 #define BATCH 64
 #define CANNOT 77
-#define GIVEN_UP_AFTER_US 60000           /* longer than that policy's abandon_after */
+#define GIVEN_UP_AFTER_US 60000 /* longer than that policy's abandon_after */
 
 extern char **environ;
 

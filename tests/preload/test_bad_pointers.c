@@ -376,9 +376,8 @@ static void bad_pointers_end_as_without_the_library(void **state)
         size_t line = 0;
         for (size_t at = 0; expected[at] || seen[at]; at++) {
             if (expected[at] != seen[at])
-                fail_msg("%s:\n  without: %.*s\n  with:    %.*s", settings[i][0],
-                         (int)strcspn(expected + line, "\n"), expected + line, (int)strcspn(seen + line, "\n"),
-                         seen + line);
+                fail_msg("%s:\n  without: %.*s\n  with:    %.*s", settings[i][0], (int)strcspn(expected + line, "\n"),
+                         expected + line, (int)strcspn(seen + line, "\n"), seen + line);
             if (expected[at] == '\n')
                 line = at + 1;
         }

@@ -464,7 +464,7 @@ static void connect_with_odd_addresses_fails_as_without_the_library(void **state
         {NULL, 0},
         {NULL, 16},
         {NULL, (socklen_t)-1},
-        {(const void *)8, 16}, /* below whatever can be mapped */
+        {(const void *)8, 16},   /* below whatever can be mapped */
         {(const void *)-8, 129}, /* too long to be read */
         {(const void *)-8, (socklen_t)-1},
         {&guarded_server.address, 0},

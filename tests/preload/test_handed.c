@@ -139,8 +139,9 @@ static void leave_to_a_child(int fd)
 }
 
 static void (*const ways[])(int fd) = {
-    send_away,       send_away_and_close,  vfork_and_become, vfork_with_the_number, fork_and_become,
-    fork_with_the_number, spawn_over_input, spawn_with_the_number, leave_to_a_child,
+    send_away,        send_away_and_close,  vfork_and_become, vfork_with_the_number,
+    fork_and_become,  fork_with_the_number, spawn_over_input, spawn_with_the_number,
+    leave_to_a_child,
 };
 #define WAYS (sizeof ways / sizeof *ways)
 
@@ -324,8 +325,8 @@ static void play(const char *scene, const char *host)
 {
     char clock[PATH_MAX + 16];
     snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", stage_file("clock", "12345678"));
-    assert_true(exited_well(scene_run(
-        scene, &(struct scene_options){.policy = PROBED, .environment = {clock}, .arguments = {host}})));
+    assert_true(exited_well(
+        scene_run(scene, &(struct scene_options){.policy = PROBED, .environment = {clock}, .arguments = {host}})));
 }
 
 static void probe_that_is_handed_on_closes_the_circuit(void **state)
@@ -354,10 +355,8 @@ static void call_that_is_handed_on_is_never_overdue(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"probes", scene_probes},
-                                          {"not-handed", scene_not_handed},
-                                          {"overdue", scene_overdue},
-                                          {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"probes", scene_probes}, {"not-handed", scene_not_handed}, {"overdue", scene_overdue}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_that_is_handed_on_closes_the_circuit),
         cmocka_unit_test(probe_of_a_unix_socket_that_is_handed_on_closes_the_circuit),

@@ -394,8 +394,7 @@ static void only_what_no_process_has_seen_answered_is_overdue(void **state)
     char clock[PATH_MAX + 16];
     (void)state;
     snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", stage_file("clock", "12345678"));
-    assert_true(exited_well(
-        scene_run("overdue", &(struct scene_options){.policy = LIMITED, .environment = {clock}})));
+    assert_true(exited_well(scene_run("overdue", &(struct scene_options){.policy = LIMITED, .environment = {clock}})));
 }
 
 int main(int argc, char **argv)

@@ -246,7 +246,7 @@ static void the_kernel_tells_a_late_program_from_a_late_peer(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"limit", scene_limit},   {"polls", scene_polls}, {"unread", scene_unread},
+    static const struct scene scenes[] = {{"limit", scene_limit}, {"polls", scene_polls}, {"unread", scene_unread},
                                           {"stale", scene_stale}, {"real", scene_real},   {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_at_their_limit_are_failures_on_each_request_of_a_connection),

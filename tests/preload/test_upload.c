@@ -84,7 +84,7 @@ static void by_sendfile(int fd)
 
 static void by_vectors(int fd)
 {
-    struct iovec vector[2] = {{(void *)(uintptr_t)"12345", 5}, {(void *)(uintptr_t)"678", 3}};
+    struct iovec vector[2] = {{(char[]){"12345"}, 5}, {(char[]){"678"}, 3}};
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
     struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = vector, .msg_iovlen = 1}},
                                   {.msg_hdr = {.msg_iov = vector + 1, .msg_iovlen = 1}}};
@@ -347,11 +347,8 @@ static void a_peer_that_takes_nothing_is_silent(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"pauses", scene_pauses},
-                                          {"waits", scene_waits},
-                                          {"taken", scene_taken},
-                                          {"shut", scene_shut},
-                                          {NULL, NULL}};
+    static const struct scene scenes[] = {
+        {"pauses", scene_pauses}, {"waits", scene_waits}, {"taken", scene_taken}, {"shut", scene_shut}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_that_pause_are_no_silence_and_wait_once_they_are_whole),
         cmocka_unit_test(what_the_server_is_to_answer_now_waits),

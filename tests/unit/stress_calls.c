@@ -281,8 +281,8 @@ static void settle_accounts(struct guard_bench *bench, unsigned int most_missing
     print_message("%llu passed (%llu quietly), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
                   (unsigned long long)arena->passes, (unsigned long long)arena->quiet,
                   (unsigned long long)arena->probes, (unsigned long long)arena->refusals,
-                  (unsigned long long)bench_sum(bench, COUNT_OVERDUE),
-                  (unsigned long long)bench_sum(bench, COUNT_LATE), (unsigned long long)bench_sum(bench, COUNT_OPENED));
+                  (unsigned long long)bench_sum(bench, COUNT_OVERDUE), (unsigned long long)bench_sum(bench, COUNT_LATE),
+                  (unsigned long long)bench_sum(bench, COUNT_OPENED));
 
     uint64_t missing = bench_sum(bench, COUNT_ADMITTED) - bench_late_or_counted(bench);
     assert_in_range(missing, 0, most_missing);

@@ -183,8 +183,8 @@ static struct window_counts made_by_all(const struct arena *arena)
     struct window_counts made = {0};
 
     for (unsigned int i = 0; i < WORKERS; i++) {
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++)
-            made.calls += atomic_load(&arena->workers[i].made[class]);
+        for (unsigned int kind = 0; kind < WINDOW_CLASSES; kind++)
+            made.calls += atomic_load(&arena->workers[i].made[kind]);
         made.failed += atomic_load(&arena->workers[i].made[WINDOW_FAILED]);
         made.slow += atomic_load(&arena->workers[i].made[WINDOW_SLOW]);
     }
@@ -194,8 +194,8 @@ static struct window_counts made_by_all(const struct arena *arena)
 static void forget_what_was_made(struct arena *arena)
 {
     for (unsigned int i = 0; i < WORKERS; i++) {
-        for (unsigned int class = 0; class < WINDOW_CLASSES; class++)
-            atomic_store(&arena->workers[i].made[class], 0);
+        for (unsigned int kind = 0; kind < WINDOW_CLASSES; kind++)
+            atomic_store(&arena->workers[i].made[kind], 0);
     }
 }
 

@@ -86,8 +86,8 @@ static void account(struct breaker_bench *bench)
 enum admission breaker_admit(struct breaker_bench *bench)
 {
     struct ticket ticket;
-    enum admission admission = circuit_admit(bench->circuit, &bench->settings, &bench->caller, bench->now_ns, &ticket,
-                                             &bench->last);
+    enum admission admission =
+        circuit_admit(bench->circuit, &bench->settings, &bench->caller, bench->now_ns, &ticket, &bench->last);
 
     account(bench);
     if (admission == ADMIT_PASS || admission == ADMIT_PROBE) {
@@ -115,8 +115,8 @@ enum admission breaker_admit_as(struct breaker_bench *bench, uint32_t holder, in
 
 enum settlement breaker_settle(struct breaker_bench *bench, struct ticket ticket, struct outcome outcome)
 {
-    enum settlement settlement = circuit_settle(bench->circuit, &bench->settings, &bench->caller, &ticket, outcome,
-                                                bench->now_ns, &bench->last);
+    enum settlement settlement =
+        circuit_settle(bench->circuit, &bench->settings, &bench->caller, &ticket, outcome, bench->now_ns, &bench->last);
 
     bench->settled++;
     account(bench);

@@ -24,18 +24,18 @@
 
 struct breaker_bench {
     struct circuit *circuit;
-    struct settings settings;   /* threshold 3, pause 10 s to 60 s, doubling, no jitter, one probe of 5 s */
-    struct caller caller;       /* BREAKER_HOLDER, no address, everybody alive */
+    struct settings settings; /* threshold 3, pause 10 s to 60 s, doubling, no jitter, one probe of 5 s */
+    struct caller caller;     /* BREAKER_HOLDER, no address, everybody alive */
     uint64_t now_ns;
-    struct ticket ticket;       /* of the last admitted call */
-    struct transitions last;    /* of the last call */
-    enum circuit_state state;   /* after all transitions so far */
-    unsigned int transitions;   /* reported so far */
-    unsigned int openings;      /* of them, to open */
+    struct ticket ticket;     /* of the last admitted call */
+    struct transitions last;  /* of the last call */
+    enum circuit_state state; /* after all transitions so far */
+    unsigned int transitions; /* reported so far */
+    unsigned int openings;    /* of them, to open */
     unsigned int admitted, settled, refused;
-    uint32_t dead_holder;       /* the one that is dead; 0: none */
-    unsigned int asked;         /* how often somebody's life was asked for */
-    uint32_t asked_holder;      /* the last one that was */
+    uint32_t dead_holder;  /* the one that is dead; 0: none */
+    unsigned int asked;    /* how often somebody's life was asked for */
+    uint32_t asked_holder; /* the last one that was */
 };
 
 int breaker_setup(void **state);

@@ -102,8 +102,7 @@ static void random_memory_is_lived_with(void **state)
         struct outcome outcome = {(enum verdict)(breaker_random(&random) % 5),
                                   (enum failure_kind)(breaker_random(&random) % 20),
                                   (enum neutral_reason)(breaker_random(&random) % 20),
-                                  (unsigned int)breaker_random(&random),
-                                  (breaker_random(&random) & 1) != 0};
+                                  (unsigned int)breaker_random(&random), (breaker_random(&random) & 1) != 0};
         struct circuit_view view;
         uint64_t now = breaker_random(&random) >> (breaker_random(&random) % 64);
 

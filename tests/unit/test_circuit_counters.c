@@ -15,8 +15,8 @@
 static struct circuit *circuit_on_pages(unsigned char **pages, size_t *page_size)
 {
     *page_size = (size_t)sysconf(_SC_PAGESIZE);
-    *pages = mmap(NULL, *page_size + sizeof(struct circuit), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                  0);
+    *pages =
+        mmap(NULL, *page_size + sizeof(struct circuit), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(*pages != MAP_FAILED);
     return (struct circuit *)(void *)(*pages + *page_size - offsetof(struct circuit, counters));
 }

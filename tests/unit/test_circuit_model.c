@@ -31,8 +31,8 @@ struct model {
     uint32_t failures, step, successes;
     uint64_t deadline; /* of the pause */
     uint64_t not_before;
-    unsigned int era;  /* grows when the circuit leaves open */
-    unsigned int overrun; /* the era whose probes ran out of time, if that opened it last; 0: no */
+    unsigned int era;               /* grows when the circuit leaves open */
+    unsigned int overrun;           /* the era whose probes ran out of time, if that opened it last; 0: no */
     struct model_call calls[STEPS]; /* completed while closed, in this era */
     unsigned int call_count;
     struct model_probe probes[CIRCUIT_LEASES];
@@ -389,8 +389,7 @@ static void step_admit(struct trial *trial)
     struct caller caller = draw_caller(trial);
     struct ticket ticket = {.generation = 0};
 
-    enum admission real =
-        circuit_admit(trial->circuit, &trial->settings, &caller, trial->now, &ticket, &trial->real);
+    enum admission real = circuit_admit(trial->circuit, &trial->settings, &caller, trial->now, &ticket, &trial->real);
     enum admission expected = model_admit(trial, &caller, &ticket);
     check(trial, real == expected);
     if (real == ADMIT_PASS || real == ADMIT_PROBE) {
@@ -407,8 +406,10 @@ static void step_settle(struct trial *trial)
 {
     static const enum verdict verdicts[] = {VERDICT_SUCCESS, VERDICT_SUCCESS, VERDICT_FAILURE, VERDICT_FAILURE,
                                             VERDICT_FAILURE, VERDICT_NEUTRAL, VERDICT_BUSINESS};
-    static const enum counter sums[] = {[VERDICT_SUCCESS] = COUNT_SUCCEEDED, [VERDICT_FAILURE] = COUNT_FAILED,
-                                        [VERDICT_NEUTRAL] = COUNT_NEUTRAL, [VERDICT_BUSINESS] = COUNT_BUSINESS};
+    static const enum counter sums[] = {[VERDICT_SUCCESS] = COUNT_SUCCEEDED,
+                                        [VERDICT_FAILURE] = COUNT_FAILED,
+                                        [VERDICT_NEUTRAL] = COUNT_NEUTRAL,
+                                        [VERDICT_BUSINESS] = COUNT_BUSINESS};
     struct model *model = &trial->model;
     struct held *held = &trial->held[draw(trial, TICKETS)];
 
@@ -434,10 +435,10 @@ static void step_settle(struct trial *trial)
         outcome.reason = (enum neutral_reason)(1 + draw(trial, NEUTRAL_REASONS - 1));
     struct caller caller = draw_caller(trial);
 
-    enum settlement real = circuit_settle(trial->circuit, &trial->settings, &caller, &held->ticket, outcome, trial->now,
-                                          &trial->real);
-    enum settlement expected = held->ticket.token != 0 ? model_settle_probe(trial, held, outcome)
-                                                       : model_settle_call(trial, held, &outcome);
+    enum settlement real =
+        circuit_settle(trial->circuit, &trial->settings, &caller, &held->ticket, outcome, trial->now, &trial->real);
+    enum settlement expected =
+        held->ticket.token != 0 ? model_settle_probe(trial, held, outcome) : model_settle_call(trial, held, &outcome);
     check(trial, real == expected);
     held->used = false;
     if (expected == SETTLED_LATE) {

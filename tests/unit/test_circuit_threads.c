@@ -81,11 +81,13 @@ static enum admission admit(struct arena *arena, unsigned int index, uint32_t ho
 {
     struct caller caller = {.holder = holder, .shard = index, .address = address, .addresses = 0xff};
     struct transitions transitions;
-    enum admission answer = circuit_admit(arena->circuit, &arena->settings, &caller, arena->now_ns,
-                                          &arena->tickets[index], &transitions);
+    enum admission answer =
+        circuit_admit(arena->circuit, &arena->settings, &caller, arena->now_ns, &arena->tickets[index], &transitions);
 
     note_transitions(arena, &transitions);
-    atomic_fetch_add(answer == ADMIT_PROBE ? &arena->probes : answer == ADMIT_PASS ? &arena->passes : &arena->refused,
+    atomic_fetch_add(answer == ADMIT_PROBE  ? &arena->probes
+                     : answer == ADMIT_PASS ? &arena->passes
+                                            : &arena->refused,
                      1);
     arena->answers[index] = answer;
     return answer;

@@ -72,10 +72,12 @@ static void spans_are_read_with_their_units(void **state)
 
 static void what_is_no_span_is_not_taken_for_one(void **state)
 {
+    /* clang-format off */
     static const char *const texts[] = {
         "", "5", "m", "5 m", " 5m", "5m ", "-5m", "+5m", "5min", "5.m", ".5m", "5m30", "5M", "1e3s",
         "18446744074s", "99999999999999999999s", "30501w", "18446744073s18446744073s",
     };
+    /* clang-format on */
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         uint64_t ns;
@@ -129,6 +131,7 @@ static void times_are_read_as_rfc_3339_has_them(void **state)
 
 static void what_is_no_time_is_refused(void **state)
 {
+    /* clang-format off */
     static const char *const texts[] = {
         "yesterday", "2026", "2026-02", "2026-2-3", "2026-13-01", "2026-00-01", "2026-01-00", "2026-02-29",
         "2023-02-29", "1900-02-29", "2100-02-29", "2026-04-31", "2026-02-03T", "2026-02-03T04:05",
@@ -137,6 +140,7 @@ static void what_is_no_time_is_refused(void **state)
         "2026-02-03T04:05:06+24:00", "2026-02-03Z", "1969-12-31T23:59:59Z", "1970-01-01T00:00:00+00:01", "04:05:06",
         "9999-12-31T23:59:59Z",
     };
+    /* clang-format on */
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         uint64_t since;
@@ -147,12 +151,9 @@ static void what_is_no_time_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spans_are_written_with_two_units_at_most),
-        cmocka_unit_test(spans_are_read_with_their_units),
-        cmocka_unit_test(what_is_no_span_is_not_taken_for_one),
-        cmocka_unit_test(a_span_is_that_long_ago),
-        cmocka_unit_test(times_are_read_as_rfc_3339_has_them),
-        cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(spans_are_written_with_two_units_at_most), cmocka_unit_test(spans_are_read_with_their_units),
+        cmocka_unit_test(what_is_no_span_is_not_taken_for_one),     cmocka_unit_test(a_span_is_that_long_ago),
+        cmocka_unit_test(times_are_read_as_rfc_3339_has_them),      cmocka_unit_test(what_is_no_time_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

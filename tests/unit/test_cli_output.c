@@ -126,8 +126,7 @@ static void no_text_breaks_the_json(void **state)
 static bool is_utf8(const unsigned char *text)
 {
     while (*text != '\0') {
-        int more = *text < 0x80 ? 0 : *text >= 0xc2 && *text < 0xe0 ? 1 : *text >= 0xe0 && *text < 0xf0 ? 2 :
-                   *text >= 0xf0 && *text < 0xf5 ? 3 : -1;
+        int more = *text < 0x80 ? 0 : *text < 0xc2 ? -1 : *text < 0xe0 ? 1 : *text < 0xf0 ? 2 : *text < 0xf5 ? 3 : -1;
         if (more < 0)
             return false;
         for (text++; more > 0; more--, text++) {

@@ -100,7 +100,8 @@ static void what_programs_run_is_told_and_in_what_they_differ(void **state)
     struct edition editions[] = {{.revision = 1, .policy = first, .programs = 2},
                                  {.revision = 2, .policy = second, .programs = 1},
                                  {.revision = 3, .programs = 1}};
-    struct process_view processes[3] = {{.pid = 1, .revision = 1}, {.pid = 2, .revision = 1}, {.pid = 3, .revision = 2}};
+    struct process_view processes[3] = {
+        {.pid = 1, .revision = 1}, {.pid = 2, .revision = 1}, {.pid = 3, .revision = 2}};
     struct running running = {
         .file = second, .editions = editions, .edition_count = 2, .processes = processes, .process_count = 3};
     struct row row = {.destination = "a:1", .target_name = "a:1", .target = &first->targets[0], .called = true};

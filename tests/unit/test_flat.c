@@ -182,12 +182,16 @@ static void a_destination_finds_the_same_target(void **state)
     static const struct {
         const char *endpoint, *name, *target;
     } cases[] = {
-        {"10.1.2.3:8050", NULL, "full"},         {"10.1.2.3:8100", NULL, NULL},
-        {"[2001:db8::5]:9", NULL, "full"},       {"192.0.2.1:443", "API.Example.com", "full"},
+        {"10.1.2.3:8050", NULL, "full"},
+        {"10.1.2.3:8100", NULL, NULL},
+        {"[2001:db8::5]:9", NULL, "full"},
+        {"192.0.2.1:443", "API.Example.com", "full"},
         {"192.0.2.1:80", "plain.example.org", "plain.example.org:80"},
         {"unix:/run/pg/db.sock", NULL, "unix:/run/*/db.sock"},
-        {"unix:@abstract", NULL, "unix:@abstract"}, {"10.0.3.7:5432", NULL, "db"},
-        {"192.0.2.1:25", NULL, "full"},          {"192.0.2.1:26", NULL, NULL},
+        {"unix:@abstract", NULL, "unix:@abstract"},
+        {"10.0.3.7:5432", NULL, "db"},
+        {"192.0.2.1:25", NULL, "full"},
+        {"192.0.2.1:26", NULL, NULL},
     };
     struct policy *policy = full_policy();
     char *identity = strdup(policy->identity);

@@ -38,9 +38,9 @@ static bool reads(const struct segment *segment, const char *expected)
     size_t size = 0;
     bool again;
     char *bytes = handover_read(segment, MOST, &size, &again);
-    bool right = !again && (expected != NULL ? bytes != NULL && size == strlen(expected) &&
-                                                   memcmp(bytes, expected, size) == 0
-                                             : bytes == NULL);
+    bool right =
+        !again && (expected != NULL ? bytes != NULL && size == strlen(expected) && memcmp(bytes, expected, size) == 0
+                                    : bytes == NULL);
     if (bytes != NULL) {
         bytes[0] = 'x'; /* it is the reader's own */
         handover_free(bytes, size);
@@ -148,9 +148,10 @@ static void a_place_beyond_the_files_end_is_not_read(void **state)
     hand_over(place, "first");
     struct segment_header *map = place->segment.map;
     const uint64_t size = place->segment.size;
-    const uint64_t wrong[] = {0,          1,         size - grain,        size + 1,           size + grain,
-                              UINT64_MAX, 1u << 31,  size + 1000 * grain, UINT64_MAX - grain, (UINT64_MAX / grain) * grain,
-                              size + 64,  size / 2};
+    const uint64_t wrong[] = {
+        0,          1,        size - grain,        size + 1,           size + grain,
+        UINT64_MAX, 1u << 31, size + 1000 * grain, UINT64_MAX - grain, (UINT64_MAX / grain) * grain,
+        size + 64,  size / 2};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         atomic_store(&map->handover_at[1], wrong[i]);
         assert_true(reads(&place->segment, NULL));

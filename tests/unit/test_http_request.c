@@ -158,9 +158,15 @@ static void usual_requests_without_a_body_are_told_by_their_ends(void **state)
         const char *text;
         bool plain;
     } sends[] = {
-        {"GET / HTTP/1.1\r\n\r\n", true},  {"HEAD / HTTP/1.1\r\n\r\n", true}, {"*1\r\n$4\r\nPING\r\n", true},
-        {"get key\r\n", true},             {"POST / HTTP/1.1\r\n\r\n", false}, {"GET / HTTP/1.1\r\n", false},
-        {"\x16\x03\x01", true},            {"", true},                        {"GET \r\n\r\n", false},
+        {"GET / HTTP/1.1\r\n\r\n", true},
+        {"HEAD / HTTP/1.1\r\n\r\n", true},
+        {"*1\r\n$4\r\nPING\r\n", true},
+        {"get key\r\n", true},
+        {"POST / HTTP/1.1\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\n", false},
+        {"\x16\x03\x01", true},
+        {"", true},
+        {"GET \r\n\r\n", false},
     };
 
     (void)state;

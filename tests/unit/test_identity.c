@@ -322,8 +322,8 @@ static void options_are_part_of_it_however_they_are_spelt(void **state)
     char expected[300];
     write_policy("x.policy");
     char *one = identity_of("x.policy", LIST("inject=refuse at 10%", "recovery_timeout = 10000ms ", "window=1 calls"));
-    char *other = identity_of("x.policy", LIST("window=2 calls", "reset_timeout=10s", "window= 1 call",
-                                               "inject =refuse  at 10 %"));
+    char *other = identity_of("x.policy",
+                              LIST("window=2 calls", "reset_timeout=10s", "window= 1 call", "inject =refuse  at 10 %"));
     char *none = identity_of("x.policy", NULL);
     snprintf(expected, sizeof expected,
              "%s/x.policy + options: inject=refuse\\ at\\ 10%% reset_timeout=10s window=1\\ call", place->folder);
@@ -341,9 +341,8 @@ static void whoever_has_the_identity_can_load_the_very_policy(void **state)
     (void)state;
     struct policy_problems problems;
     write_policy("x.policy");
-    struct policy *policy = policy_load_with_patterns("x.policy", LIST("c:1", "b:1"),
-                                                      LIST("failure_threshold=7", "inject=refuse at 10%, delay 2s at 5%"),
-                                                      &problems);
+    struct policy *policy = policy_load_with_patterns(
+        "x.policy", LIST("c:1", "b:1"), LIST("failure_threshold=7", "inject=refuse at 10%, delay 2s at 5%"), &problems);
     struct policy *again = policy_load_identity(policy->identity, &problems);
     assert_non_null(again);
     assert_string_equal(again->identity, policy->identity);
@@ -365,6 +364,7 @@ static void whoever_has_the_identity_can_load_the_very_policy(void **state)
 static void every_options_value_can_be_read_back(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const char *const odd[] = {
         "failures=none", "failures=refused reset", "http_failures=none", "http_failures=500-599, 429", "window=7 calls",
         "window=90s", "failure_rate=0", "failure_rate=12.5%", "backoff_multiplier=1.5", "slow_call=off",
@@ -373,6 +373,7 @@ static void every_options_value_can_be_read_back(void **state)
         "fallback=[::1]:80", "fallback=Host.test:80", "fallback=unix:/run/a b + options: x\\", "fallback=unix:@abstract",
         "capacity=1 circuit", "journal=1 event", "connect_timeout=1us", "connect_timeout=1h",
     };
+    /* clang-format on */
     struct policy_problems problems;
     for (size_t i = 0; i < sizeof odd / sizeof *odd + KEYS; i++) {
         char text[300];

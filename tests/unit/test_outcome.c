@@ -46,13 +46,15 @@ static const int timed_out[] = {ETIMEDOUT, 0};
 static const int refused[] = {ECONNREFUSED, ENOENT, 0};
 static const int unreachable[] = {EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN, EPROTO, ENOPROTOOPT, 0};
 static const int reset[] = {ECONNRESET, EPIPE, ECONNABORTED, 0};
-static const int local[] = {OTHERS,       ETIMEDOUT,  ECONNREFUSED, ENOENT,      EHOSTUNREACH, ENETUNREACH,  EHOSTDOWN,
-                            ENETDOWN,     EPROTO,     ENOPROTOOPT,  ECONNRESET,  EPIPE,        ECONNABORTED, 0};
+static const int local[] = {OTHERS,   ETIMEDOUT, ECONNREFUSED, ENOENT,     EHOSTUNREACH, ENETUNREACH,  EHOSTDOWN,
+                            ENETDOWN, EPROTO,    ENOPROTOOPT,  ECONNRESET, EPIPE,        ECONNABORTED, 0};
 
+/* clang-format off */
 #define NOTHING {.verdict = VERDICT_NONE}
 #define SUCCESS {.verdict = VERDICT_SUCCESS}
 #define FAILS(name) {.verdict = VERDICT_FAILURE, .kind = FAILURE_##name}
 #define SPARED(name) {.verdict = VERDICT_NEUTRAL, .reason = NEUTRAL_##name}
+/* clang-format on */
 
 static const struct row {
     enum phase phase;

@@ -282,8 +282,7 @@ static void what_came_in_time_and_was_seen_late_is_judged_by_when_it_came(void *
         bench_requested(bench, call);
         struct observation observation = {.seen = SEEN_BYTES, .came_ns = bench->now_ns + 5 * NS_PER_S - 1 + late_ns};
         bench->now_ns += 60 * NS_PER_S;
-        struct outcome outcome =
-            guard_settle(&bench->guard, call, &bench->target, 0, &observation, bench->now_ns);
+        struct outcome outcome = guard_settle(&bench->guard, call, &bench->target, 0, &observation, bench->now_ns);
         assert_int_equal(outcome.verdict, late_ns ? VERDICT_FAILURE : VERDICT_SUCCESS);
         bench_forget(bench, call);
     }
@@ -298,8 +297,8 @@ static void whatever_ends_a_call_after_its_limit_is_that_failure_unless_it_says_
         int error;
         enum verdict verdict;
     } ends[] = {
-        {SEEN_END, 0, VERDICT_FAILURE},           {SEEN_ERROR, ECONNRESET, VERDICT_FAILURE},
-        {SEEN_GAVE_UP, 0, VERDICT_FAILURE},       {SEEN_WAIT_ENDED, 0, VERDICT_FAILURE},
+        {SEEN_END, 0, VERDICT_FAILURE},         {SEEN_ERROR, ECONNRESET, VERDICT_FAILURE},
+        {SEEN_GAVE_UP, 0, VERDICT_FAILURE},     {SEEN_WAIT_ENDED, 0, VERDICT_FAILURE},
         {SEEN_ERROR, ENOBUFS, VERDICT_NEUTRAL},
     };
 

@@ -133,8 +133,9 @@ static void a_target_that_takes_nothing_is_told_once(void **state)
     expect_shadow("[all]\nmatch = *:*\n[b]\nmatch = x:1 y:2\n  \n", 3,
                   "target `[b]` takes nothing: `*:*` of `[all]` (line 2) comes first, and so on with its other "
                   "patterns; put the narrower target above the wider one");
-    expect_shadow("[all]\nmatch = *:*\n[x:1]\n", 3, "target `[x:1]` takes nothing: `*:*` of `[all]` (line 2) comes "
-                                                    "first; put");
+    expect_shadow("[all]\nmatch = *:*\n[x:1]\n", 3,
+                  "target `[x:1]` takes nothing: `*:*` of `[all]` (line 2) comes "
+                  "first; put");
     /* of two that take all of it, the first is to blame */
     expect_shadow("[p]\nmatch = x:1\n[q]\nmatch = *:1 z:2\n[r]\nmatch = x:1\n", 5, "`x:1` of `[p]` (line 2)");
     expect_shadow("[q]\nmatch = *:1 z:2\n[r]\nmatch = x:1-2\n[s]\nmatch = x:1\n", 5, "`*:1` of `[q]` (line 2)");

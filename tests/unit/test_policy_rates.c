@@ -39,9 +39,9 @@ static void rates_are_stored_where_the_breaker_looks(void **state)
 static void windows_are_written_back_as_a_file_has_them(void **state)
 {
     (void)state;
-    static const char *const good[][2] = {{"1s", "1s"},           {"1.5s", "1500ms"},       {"60 s", "1m"},
-                                          {"1h", "1h"},           {"20 calls", "20 calls"}, {"1000calls", "1000 calls"},
-                                          {"1 call", "1 call"},   {"1 calls", "1 call"},    {"20\tcalls", "20 calls"}};
+    static const char *const good[][2] = {{"1s", "1s"},         {"1.5s", "1500ms"},       {"60 s", "1m"},
+                                          {"1h", "1h"},         {"20 calls", "20 calls"}, {"1000calls", "1000 calls"},
+                                          {"1 call", "1 call"}, {"1 calls", "1 call"},    {"20\tcalls", "20 calls"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[80];
         snprintf(text, sizeof text, "[a:1]\nwindow = %s\n", good[i][0]);

@@ -50,8 +50,7 @@ static void as_another_user(void *unused)
 {
     (void)unused;
     CHECK(setresuid(STATE_OTHER_USER, STATE_OTHER_USER, STATE_OTHER_USER) == 0);
-    CHECK(strcmp(places_with(NULL, NULL),
-                 "/run/user/65534/sockfuse /dev/shm/sockfuse-65534 /tmp/sockfuse-65534") == 0);
+    CHECK(strcmp(places_with(NULL, NULL), "/run/user/65534/sockfuse /dev/shm/sockfuse-65534 /tmp/sockfuse-65534") == 0);
     CHECK(strcmp(places_with(NULL, "/run/user/65534"), places_with(NULL, NULL)) == 0);
     CHECK(strcmp(places_with("/s", "/run/user/65534"), "/s") == 0);
     CHECK(strcmp(places_with(NULL, "/elsewhere//"), "/elsewhere/sockfuse /run/user/65534/sockfuse "

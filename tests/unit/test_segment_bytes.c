@@ -21,10 +21,8 @@
 static void assert_the_other_measures_the_same(const char *program)
 {
     static const struct capacity capacities[] = {
-        {1, 1, 1, 1},
-        {CAPACITY_CIRCUITS_MAX, CAPACITY_CALLS_MAX, CAPACITY_PROCESSES_MAX, CAPACITY_EVENTS_MAX},
-        {17, 65, 33, 3},
-        {255, 8191, 1023, 2047},
+        {1, 1, 1, 1},    {CAPACITY_CIRCUITS_MAX, CAPACITY_CALLS_MAX, CAPACITY_PROCESSES_MAX, CAPACITY_EVENTS_MAX},
+        {17, 65, 33, 3}, {255, 8191, 1023, 2047},
         {3, 63, 5, 7},
     };
     char command[1024];
@@ -51,13 +49,13 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
         print_message("    no compiler for 32 bit here, or no sources\n");
         skip();
     }
-    snprintf(
-        command, sizeof command,
-        "cd src && gcc -m32 -std=gnu11 -Wno-psabi -I. ../tests/unit/other_word_size.c base/bare.c base/clock.c base/text.c "
-        "base/undisturbed.c policy/capacity.c policy/distance.c policy/identity.c segment/segment.c segment/segment_attach.c "
-        "segment/segment_visit.c segment/layout.c segment/file.c segment/folder.c segment/places.c segment/removal.c "
-        "segment/peek.c segment/processes.c segment/process_alive.c segment/proof.c segment/journal.c -o %s",
-        program);
+    snprintf(command, sizeof command,
+             "cd src && gcc -m32 -std=gnu11 -Wno-psabi -I. ../tests/unit/other_word_size.c base/bare.c base/clock.c "
+             "base/text.c base/undisturbed.c policy/capacity.c policy/distance.c policy/identity.c segment/segment.c "
+             "segment/segment_attach.c segment/segment_visit.c segment/layout.c segment/file.c segment/folder.c "
+             "segment/places.c segment/removal.c segment/peek.c segment/processes.c segment/process_alive.c "
+             "segment/proof.c segment/journal.c -o %s",
+             program);
     assert_int_equal(system(command), 0);
     assert_the_other_measures_the_same(program);
     journal_append(&place->segment, &event);

@@ -179,8 +179,8 @@ static void no_string_drives_a_terminal(void **state)
     text_add_printable(&text, "gr\xc3\xbc\x1b[31m\xff\xc2\x9b\x7f\"\\");
     assert_string_equal(buffer, "gr\xc3\xbc\\x1b[31m\\xff\\xc2\\x9b\\x7f\"\\");
     text_start(&text, buffer, sizeof buffer);
-    text_add_printable(&text, "a\xe2\x80\xae" "b\xd8\x9c");
-    assert_string_equal(buffer, "a\\xe2\\x80\\xae" "b\\xd8\\x9c");
+    text_add_printable(&text, "a\xe2\x80\xae\142\xd8\x9c");
+    assert_string_equal(buffer, "a\\xe2\\x80\\xaeb\\xd8\\x9c");
 }
 
 static void random_bytes_make_well_formed_json(void **state)

@@ -443,8 +443,8 @@ static void a_chunk_of_corrupt_memory_that_seems_to_be_ahead_gives_way(void **st
 
 static void a_rate_opens_at_it_and_not_below_and_not_on_fewer_calls(void **state)
 {
-    struct settings settings = {.minimum_calls = 8, .failure_rate_permille = 500, .slow_call_ns = 1,
-                                .slow_call_rate_permille = 333};
+    struct settings settings = {
+        .minimum_calls = 8, .failure_rate_permille = 500, .slow_call_ns = 1, .slow_call_rate_permille = 333};
 
     (void)state;
     assert_true(window_fails(&settings, &(struct window_counts){.calls = 8, .failed = 4}));
