@@ -168,7 +168,7 @@ fresh: ## both commands of the README in a newly installed Debian (RELEASE=bookw
 	@BUILD=$(BUILD) scripts/fresh $(or $(RELEASE),bookworm) $(STAGES)
 suites: ## other projects' tests of the network, bare and guarded; installs what they need
 	@BUILD=$(BUILD) scripts/suites
-bench: ## what the library costs, as ratios, in one run
+bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer, ONLY=redis: a part)
 	@BUILD=$(BUILD) scripts/bench
 
 # --- install ---------------------------------------------------------------------------------------------------------

@@ -7,16 +7,17 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import BARE, BUILD, PRELOAD, ParallelSuite, Sandbox, in_parallel, require_build  # noqa: E402
 
-PAIR = BUILD / "tests/bench/pair"
-PAIRS = 64  # of a send and a receive in each of its batches
+SAMPLER = BUILD / "tests/bench/sampler"
+PAIRS = 9 * 64  # of a send and a receive in each of its samples
 
 setUpModule = require_build
 load_tests = ParallelSuite.load(2)
 
 
 class Instructions(unittest.TestCase):
-    def count(self, sandbox, how, batches):
-        result = sandbox.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", PAIR, batches], how)
+    def count(self, sandbox, how, samples):
+        result = sandbox.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", SAMPLER, "exchange", 0],
+                             how, stdin=b"?" * samples)
         self.assertEqual(result.status, 0, result)
         return int(re.search(r"Collected : (\d+)", result.stderr)[1])
 
@@ -25,9 +26,9 @@ class Instructions(unittest.TestCase):
         sandbox = Sandbox(self)
         sandbox.policy(policy)
         few, many, few_bare, many_bare = in_parallel(
-            (lambda how=how, batches=batches: self.count(sandbox, how, batches))
-            for how in (PRELOAD, BARE) for batches in (10, 60))
-        return ((many - few) - (many_bare - few_bare)) / (50 * PAIRS)
+            (lambda how=how, samples=samples: self.count(sandbox, how, samples))
+            for how in (PRELOAD, BARE) for samples in (1, 7))
+        return ((many - few) - (many_bare - few_bare)) / (6 * PAIRS)
 
     def test_an_untracked_descriptor_costs_next_to_nothing(self):
         self.assertLess(self.more("[elsewhere]\nmatch = 127.0.0.99:1\n"), 40)

@@ -1,105 +1,27 @@
 /*
- * walks.h - the calls that growth.c measures, and what it puts beside them: a walk over these would show.
+ * growth.h - what is put beside a call, and the call itself where prices.h does not have it: a walk over these would
+ * show.
  */
-#ifndef TESTS_BENCH_WALKS_H
-#define TESTS_BENCH_WALKS_H
+#ifndef TESTS_BENCH_GROWTH_H
+#define TESTS_BENCH_GROWTH_H
 
-#include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "stopwatch.h"
+#include "prices.h"
 
-#define BATCH 64
-#define CANNOT 77
 #define GIVEN_UP_AFTER_US 60000 /* longer than that policy's abandon_after */
-
-extern char **environ;
-
-/* --- what the walks share --- */
-
-static struct sockaddr_in dead; /* nobody listens there: the kernel refuses */
-static struct sockaddr_in live;
-static int listener = -1;
-
-static void *reserve(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-
-    if (memory == NULL)
-        err(1, "calloc");
-    return memory;
-}
-
-static void listen_with(int backlog)
-{
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    live = stopwatch_bind(listener);
-    if (listen(listener, backlog) != 0)
-        err(1, "listen");
-}
-
-static int open_socket(int flags)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | flags, 0);
-
-    if (fd < 0)
-        err(CANNOT, "socket");
-    return fd;
-}
-
-static int connect_live(void)
-{
-    int fd = open_socket(0);
-
-    if (connect(fd, (struct sockaddr *)&live, sizeof live) != 0)
-        err(CANNOT, "connect");
-    return fd;
-}
-
-static int accept_one(void)
-{
-    int fd = accept(listener, NULL, NULL);
-
-    if (fd < 0)
-        err(CANNOT, "accept");
-    return fd;
-}
-
-/* Nanoseconds of one connect that nobody answers, whoever refuses it. */
-static double refused(const struct sockaddr_in *address, bool duplicated)
-{
-    int fd = open_socket(0), copy = duplicated ? dup(fd) : -1;
-    uint64_t start = stopwatch_ns();
-    int result = connect(fd, (const struct sockaddr *)address, sizeof *address);
-    double took = (double)(stopwatch_ns() - start);
-
-    if (result == 0 || errno != ECONNREFUSED)
-        errx(1, "connect was not refused");
-    close(fd);
-    if (duplicated)
-        close(copy);
-    return took;
-}
 
 static double median_of(double (*once)(void))
 {
-    double samples[BATCH];
+    double samples[PAIRS];
 
-    for (unsigned int i = 0; i < BATCH; i++)
+    for (unsigned int i = 0; i < PAIRS; i++)
         samples[i] = once();
-    return stopwatch_median(samples, BATCH);
-}
-
-static double refused_by_the_kernel(void)
-{
-    return refused(&dead, false);
+    return stopwatch_median(samples, PAIRS);
 }
 
 /* --- processes that are attached, each with a connection --- */
@@ -134,7 +56,7 @@ static void prepare_processes(unsigned int count)
 /* Of a policy whose max_connections they have all taken: the library refuses. */
 static double refused_by_the_limit(void)
 {
-    return refused(&live, false);
+    return refused(&live, 0);
 }
 
 /* --- destinations, descriptors, sockets with a duplicate --- */
@@ -144,7 +66,7 @@ static void prepare_circuits(unsigned int count)
     for (unsigned int i = 0; i < count; i++) {
         struct sockaddr_in address = stopwatch_bind(open_socket(0));
 
-        refused(&address, false);
+        refused(&address, 0);
     }
 }
 
@@ -168,7 +90,7 @@ static void prepare_duplicates(unsigned int count)
 
 static double refused_with_a_duplicate(void)
 {
-    return refused(&dead, true);
+    return refused(&dead, 1);
 }
 
 /* --- connections held --- */
@@ -220,24 +142,19 @@ static void prepare_overdue(unsigned int count)
 }
 
 /* From this side's request to the other side's answer the connections hang. */
-static void exchange(unsigned int side)
+static void overdue_exchange(unsigned int side)
 {
-    for (unsigned int i = 0; i < overdue_count; i++) {
-        char byte = '!';
-
-        if (send(overdue_pairs[i][side], &byte, 1, MSG_NOSIGNAL) != 1 ||
-            recv(overdue_pairs[i][1 - side], &byte, 1, 0) != 1)
-            err(1, "exchange");
-    }
+    for (unsigned int i = 0; i < overdue_count; i++)
+        pass_byte(overdue_pairs[i][side], overdue_pairs[i][1 - side]);
 }
 
 /* The first attempt after they became overdue, which charges as many of them as one may. */
 static double beside_the_overdue(void)
 {
-    exchange(0);
+    overdue_exchange(0);
     __atomic_fetch_add(fake_now, UINT64_C(60000000000), __ATOMIC_RELAXED);
-    double took = refused_by_the_kernel();
-    exchange(1);
+    double took = refused(&dead, 0);
+    overdue_exchange(1);
     return took;
 }
 
@@ -270,7 +187,7 @@ static void prepare_pending(unsigned int count)
     for (unsigned int i = 0; i < 4; i++)
         begin_pending(i);
     usleep(GIVEN_UP_AFTER_US);
-    pending_count = count + BATCH;
+    pending_count = count + PAIRS;
     pending = reserve(pending_count, sizeof *pending);
     for (unsigned int i = 0; i < pending_count; i++)
         pending[i] = begin_pending(i);
@@ -293,32 +210,7 @@ static double give_some_up(void)
     return median_of(give_one_up);
 }
 
-/* --- the start of a program --- */
-
-static double start_a_program(void)
-{
-    char *const words[] = {"true", NULL};
-    uint64_t start = stopwatch_ns();
-    pid_t child;
-
-    if (posix_spawn(&child, "/bin/true", NULL, NULL, words, environ) != 0 || waitpid(child, NULL, 0) != child)
-        err(1, "posix_spawn");
-    return (double)(stopwatch_ns() - start);
-}
-
-static double start_some(void)
-{
-    double samples[5];
-
-    for (unsigned int i = 0; i < 5; i++)
-        samples[i] = start_a_program();
-    return stopwatch_median(samples, 5);
-}
-
-static double refused_some(void)
-{
-    return median_of(refused_by_the_kernel);
-}
+/* --- all of it --- */
 
 static double refused_with_duplicates(void)
 {
@@ -345,16 +237,20 @@ static const struct walk {
     void (*prepare)(unsigned int count);
     double (*sample)(void);
 } walks[] = {
-    {"processes", prepare_processes, refused_some},
-    {"circuits", prepare_circuits, refused_some},
+    {"exchange", prepare_exchange, exchange_sample},
+    {"connection", prepare_connection, connection_sample},
+    {"refusal", prepare_nothing, refusal_sample},
+    {"start", prepare_nothing, start_sample},
+    {"processes", prepare_processes, refusal_sample},
+    {"circuits", prepare_circuits, refusal_sample},
     {"connections", prepare_connections, open_and_close_some},
     {"overdue", prepare_overdue, beside_the_overdue},
     {"pending", prepare_pending, give_some_up},
     {"duplicates", prepare_duplicates, refused_with_duplicates},
-    {"descriptors", prepare_descriptors, refused_some},
+    {"descriptors", prepare_descriptors, refusal_sample},
     {"holders", prepare_processes, refused_by_the_limit_some},
-    {"targets", prepare_nothing, refused_some},
-    {"patterns", prepare_nothing, start_some},
+    {"targets", prepare_nothing, refusal_sample},
+    {"patterns", prepare_nothing, start_sample},
 };
 
 static const struct walk *find_walk(const char *name)

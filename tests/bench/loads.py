@@ -1,0 +1,144 @@
+"""Real servers under real load generators, with something in between or nothing. What is measured is answers a second;
+the program that is guarded is the load generator, which spends all of its time on calls."""
+import csv
+import glob
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fixtures.daemons import LOOPBACK, Daemon, Redis  # noqa: E402
+from figures import NotMeasured  # noqa: E402
+
+LONGEST_SECONDS = 120
+
+
+class Server(Daemon):
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def ready(self):
+        try:
+            socket.create_connection((LOOPBACK, self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+
+class Web(Server):
+    """nginx with one worker, and a short answer that needs no file."""
+
+    def argv(self):
+        places = "".join(f"{name}_temp_path {self.folder}/{name};" for name in
+                         ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        return ["nginx", "-e", "stderr", "-c", self.write("conf", f"""
+            worker_processes 1; daemon off; pid {self.folder}/pid; error_log stderr; events {{}}
+            http {{ access_log off; keepalive_requests 1000000000; {places}
+                server {{ listen {LOOPBACK}:{self.port} backlog=511; location / {{ return 200 "good\\n"; }} }} }}""")]
+
+
+class Hop(Server):
+    def __init__(self, origin):
+        self.origin = origin
+        super().__init__()
+
+
+class Haproxy(Hop):
+    """As it comes: a thread for each processor."""
+
+    def argv(self):
+        return ["haproxy", "-f", self.write("conf", f"""
+defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 1m
+    timeout server 1m
+listen hop
+    bind {LOOPBACK}:{self.port}
+    server origin {LOOPBACK}:{self.origin.port}
+""")]
+
+
+class NginxStream(Hop):
+    """A worker for each processor."""
+
+    def argv(self):
+        module = "".join(f"load_module {path};" for path in glob.glob("/usr/lib/nginx/modules/ngx_stream_module.so"))
+        return ["nginx", "-e", "stderr", "-c", self.write("conf", f"""
+            {module} worker_processes auto; daemon off; pid {self.folder}/pid; error_log stderr; events {{}}
+            stream {{ server {{ listen {LOOPBACK}:{self.port}; proxy_pass {LOOPBACK}:{self.origin.port}; }} }}""")]
+
+
+class Load:
+    """One load generator, and the server that it is for."""
+
+    server = Web
+
+    def argv(self, port, seconds, rate):
+        """`rate`: about how many answers a second there are."""
+        raise NotImplementedError
+
+    def answers(self, output):
+        """How many there were, and how many a second."""
+        raise NotImplementedError
+
+    def run(self, env, port, seconds, rate):
+        """Answers a second, and microseconds of the load generator's own processor time for each."""
+        argv, before = self.argv(port, seconds, rate), processor_seconds()
+        try:
+            done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=LONGEST_SECONDS, check=False)
+        except FileNotFoundError as error:
+            raise NotMeasured(f"there is no {error.filename}") from None
+        try:
+            count, found = self.answers(done.stdout)
+        except (LookupError, TypeError, ValueError):
+            raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stdout} {done.stderr}") from None
+        return found, (processor_seconds() - before) * 1e6 / count
+
+
+def processor_seconds():
+    """Of the programs that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+class EachConnection(Load):
+    """A connection for each request."""
+
+    def argv(self, port, seconds, rate):
+        return ["ab", "-q", "-c", "10", "-n", str(max(100, int(rate * seconds))), f"http://{LOOPBACK}:{port}/"]
+
+    def answers(self, output):
+        re.search(r"(?m)^Failed requests: +0$", output)[0]
+        return (int(re.search(r"(?m)^Complete requests: +(\d+)", output)[1]),
+                float(re.search(r"(?m)^Requests per second: +([\d.]+)", output)[1]))
+
+
+class KeptAlive(Load):
+    def argv(self, port, seconds, rate):
+        return ["wrk", "-t", "1", "-c", "20", "-d", f"{max(1, round(seconds))}s", f"http://{LOOPBACK}:{port}/"]
+
+    def answers(self, output):
+        if "Socket errors" in output or "Non-2xx" in output:
+            raise ValueError
+        return (int(re.search(r"(\d+) requests in", output)[1]),
+                float(re.search(r"(?m)^Requests/sec: +([\d.]+)", output)[1]))
+
+
+class Pings(Load):
+    server = Redis
+
+    def argv(self, port, seconds, rate):
+        self.count = max(1000, int(rate * seconds))
+        return ["redis-benchmark", "-h", LOOPBACK, "-p", str(port), "-t", "ping_mbulk", "-c", "20", "--csv",
+                "-n", str(self.count)]
+
+    def answers(self, output):
+        return self.count, float(list(csv.reader(output.splitlines()))[-1][1])
