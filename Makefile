@@ -51,7 +51,8 @@ LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-nam
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
-PRELOAD := $(call objects,src/connection/*.c src/preload/*.c)
+CONNECTION := $(call objects,src/connection/*.c)
+PRELOAD := $(CONNECTION) $(call objects,src/preload/*.c)
 CLI     := $(call objects,src/cli/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(BUILD)/sockfuse
@@ -111,8 +112,11 @@ UNIT_TESTS     := $(call programs,tests/unit/test_*.c)
 STRESS_TESTS   := $(call programs,tests/unit/stress_*.c)
 PRELOAD_TESTS  := $(call programs,tests/preload/test_*.c)
 BENCHMARKS     := $(call programs,tests/bench/*.c)
-UNIT_SUPPORT   := $(call objects,tests/unit/support*.c)
+# The scripted kernel and the engine around it, for tests that say `links: connection`.
+ENGINE_SUPPORT := $(call objects,tests/unit/support_kernel*.c tests/unit/support_engine*.c)
+UNIT_SUPPORT   := $(filter-out $(ENGINE_SUPPORT),$(call objects,tests/unit/support*.c))
 PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
+WITH_CONNECTION := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: connection' tests/unit/*.c))
 WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
 
 # Each with the sources that it throws bytes at, in one go: they need all be built with the fuzzer's instrumentation.
@@ -131,6 +135,7 @@ bench-programs: all $(BENCHMARKS)
 fuzz-programs: $(FUZZERS)
 test-programs: unit-programs preload-programs bench-programs
 
+$(WITH_CONNECTION): $(ENGINE_SUPPORT) $(CONNECTION)
 $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD)
 

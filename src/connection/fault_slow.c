@@ -16,11 +16,11 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h> /* the kernel's struct tcp_info, longer than libc's */
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "connection/socket_state.h"
 #include "connection/system.h"
@@ -86,7 +86,7 @@ static void await_departure(int fd)
 {
     int unsent = 0;
     for (int i = 0; i < LOOKS && sys.ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0; i++)
-        sched_yield();
+        sys.syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
 /* One segment, which must not wait. */

@@ -5,7 +5,6 @@
 #include "connection/judgement.h"
 
 #include <errno.h>
-#include <sched.h>
 
 #include "base/clock.h"
 #include "breaker/http.h"

@@ -4,32 +4,19 @@
 #define _GNU_SOURCE
 #include "connection/socket_swap.h"
 
-#include <dlfcn.h>
-#include <gnu/libc-version.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "connection/pool.h"
 #include "connection/socket_state.h"
 #include "connection/system.h"
 
-bool swap_is_possible; /* written at start */
+bool swap_is_possible;
 
 /*
  * A handler of a signal may jump out of the real connect, and what was said of it here stays: it is believed only in
  * frames that lie below the wrapper's, and of an entry that still stands.
  */
 static __thread struct swap_attempt present;
-
-void swap_start(void)
-{
-    Dl_info libc, behind;
-    const char *(*of_libc)(void) = gnu_get_libc_version;
-    void *known, *next;
-    memcpy(&known, &of_libc, sizeof known);
-    memcpy(&next, &sys.connect, sizeof next);
-    swap_is_possible = dladdr(known, &libc) && dladdr(next, &behind) && libc.dli_fbase != behind.dli_fbase;
-}
 
 void swap_enter(descriptor entry, uintptr_t frame, struct swap_attempt *outer)
 {

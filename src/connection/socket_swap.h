@@ -21,9 +21,8 @@ struct swap_attempt {
     uintptr_t frame;  /* of the wrapper */
 };
 
-/* Start-up only, when all real functions are found: looks whether the connect behind ours is libc's. */
-void swap_start(void);
-extern bool swap_is_possible; /* it is another's */
+/* Written by the engine at start-up: the connect that it calls is not the system's own, but another preload's. */
+extern bool swap_is_possible;
 
 /* Before the real connect of that attempt, in whose wrapper's frame, and after it. Attempts nest. */
 void swap_enter(descriptor entry, uintptr_t frame, struct swap_attempt *outer);

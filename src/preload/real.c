@@ -5,6 +5,7 @@
 #include "preload/real.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -102,6 +103,16 @@ bool real_is_another_copy(void)
         return false;
     const char *slash = strrchr(next.dli_fname, '/');
     return self.dli_fbase != next.dli_fbase && !strcmp(slash ? slash + 1 : next.dli_fname, "libsockfuse.so");
+}
+
+bool real_connect_is_anothers(void)
+{
+    Dl_info libc, behind;
+    const char *(*of_libc)(void) = gnu_get_libc_version;
+    void *known, *next;
+    memcpy(&known, &of_libc, sizeof known);
+    memcpy(&next, &real.connect, sizeof next);
+    return dladdr(known, &libc) && dladdr(next, &behind) && libc.dli_fbase != behind.dli_fbase;
 }
 
 /* --- the core's own calls (base/bare.h) --- */

@@ -64,5 +64,7 @@ void real_resolve(void);
 
 /* Whether the function behind us is another copy of this library: then that one does the work. */
 bool real_is_another_copy(void);
+/* Whether the connect behind us is not libc's, but yet another preload's. */
+bool real_connect_is_anothers(void);
 
 #endif

@@ -257,7 +257,7 @@ static bool become_ready(struct policy *policy)
     real_resolve();
     if (real_is_another_copy())
         return false;
-    swap_start();
+    swap_is_possible = real_connect_is_anothers();
     use_own_clock();
     lineage_start();
     memory_start();

@@ -15,6 +15,13 @@ MAY_USE = {**{room: ROOMS[:i] for i, room in enumerate(ROOMS)}, "cli": ROOMS[:5]
 # What only computes, and what compilers call by themselves.
 PURE = {"strcmp", "strlen", "memcpy", "memmove", "memset", "memcmp", "__popcountdi2", "_GLOBAL_OFFSET_TABLE_",
         "__stack_chk_fail"}
+# What src/connection may ask of libc beside its table: what computes, its own memory, and where it is. No system call
+# of these is one of the program's connections', and another engine has them too.
+BESIDE_THE_TABLE = PURE | {"strnlen", "in6addr_loopback", "__errno_location", "mmap", "munmap", "madvise", "sbrk",
+                           "sysconf", "getauxval", "pthread_self", "pthread_atfork", "sched_getcpu"}
+# What the engine has: connection/system.h, engine.h, station.h.
+ENGINE = {"sys", "engine", "engine_take_policy", "engine_station", "engine_station_now", "engine_note_no_place",
+          "engine_leave", "station_look"}
 
 
 def symbols(*objects):
@@ -113,6 +120,17 @@ class House(unittest.TestCase):
         asked = {name for name, section, _ in names if section == "UND"}
         self.assertIn("circuit_count_outcome", asked)
         self.assertEqual(asked - own - PURE, set())
+
+    def test_connections_ask_the_system_by_its_table_alone(self):
+        """So a scripted kernel is all that there is, and another engine brings what it has."""
+        require_build()
+        def objects(*rooms):
+            return [str(BUILD / os.path.relpath(path, ROOT))[:-2] + ".o"
+                    for room in rooms for path in glob.glob(str(ROOT / f"src/{room}/*.c"))]
+        own = {name for name, section, _ in symbols(*objects(*ROOMS[:6])) if section != "UND"}
+        asked = {name for name, section, _ in symbols(*objects("connection")) if section == "UND"}
+        self.assertIn("guard_admit", asked)
+        self.assertEqual(asked - own - BESIDE_THE_TABLE - ENGINE, set())
 
     def test_the_circuit_keeps_nothing_but_what_it_is_given(self):
         """No variable of its own: all that changes lies in the memory that the caller passes."""
