@@ -43,8 +43,9 @@ Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
 LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
 LINK = $(LINKER) $(if $(LTO),-fno-lto)
 
-# What a wrapper calls may run on a signal stack of 8 KiB. The link sees what has come in line across files.
-FRAME_LIMIT := -Wframe-larger-than=1024
+# What a wrapper calls may run on a signal stack of 8 KiB. The link sees what has come in line across files. (A
+# sanitizer's frames are larger, and in no host.)
+FRAME_LIMIT := $(if $(SANITIZE),,-Wframe-larger-than=1024)
 
 # Static, so that libc is the only library that enters somebody else's process with us.
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
