@@ -35,6 +35,10 @@
 #define AT_ONCE_NS NS_PER_MS
 #define AT_ONCE_WITHOUT_A_PORT_NS (100 * NS_PER_MS) /* at the most: not every kernel may let a port stand */
 
+/* A time-out of the socket's own takes a tick of the kernel's at least, 1 ms or more: what came back sooner did not
+ * wait, and need not be asked whether it can. */
+#define SHORTEST_TIMEOUT_NS (NS_PER_MS / 2)
+
 /* Ports below are given to nobody who has not asked for them, as ip_local_port_range is usually set and ought to be. */
 #define LOWEST_EPHEMERAL 1024
 
@@ -120,8 +124,10 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     pool_publish(connection);
     bool entered =
         guard_name(&station->guard, call, pool_name(ticket->entry)) && descriptor_set(fd, ticket->entry, &former);
-    if (entered && !lineage_is_borrowed()) {
+    if (entered && !lineage_is_lent()) {
         races_began(circuit, connection->address_key, ticket->entry);
+        /* One system call. A close that we miss leaves the number to another socket, and nothing else that can be had
+         * for less would tell, when the call is judged, that it is another. */
         connection->cookie = socket_cookie(fd);
         if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
             connection->forks = sharers_forks(descriptor_serial(former));
@@ -359,19 +365,30 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
 /* connect says that all is well: with TCP Fast Open it says so before a packet has left. */
 static void connect_succeeded(struct connection *connection, int fd)
 {
-    if (!connection_has(connection, CONNECTION_UNIX) && socket_state(fd, false).stage == SOCKET_PENDING)
+    if (connection_has(connection, CONNECTION_UNIX)) {
+        judgement_connected(connection, NULL);
+        return;
+    }
+    /* One system call: with Fast Open it may still be pending, and it may have met itself (socket_state.h). */
+    struct socket_state state = socket_state(fd, false);
+    if (state.stage == SOCKET_PENDING)
         connection_mark(connection, CONNECTION_FAST_OPEN);
     else
-        judgement_connected(connection);
+        judgement_connected(connection, &state);
+}
+
+static uint64_t took_ns(const struct connection *connection)
+{
+    return clock_real_ns() - atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
 }
 
 /* Whether an error that connect returned is this host's own. */
 static bool is_at_once(const struct attempt_ticket *ticket, const struct connection *connection)
 {
-    uint64_t took_ns = clock_real_ns() - atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-    if (ticket->again || took_ns >= AT_ONCE_WITHOUT_A_PORT_NS)
+    uint64_t ns = took_ns(connection);
+    if (ticket->again || ns >= AT_ONCE_WITHOUT_A_PORT_NS)
         return false;
-    return took_ns < AT_ONCE_NS || !socket_has_port(ticket->fd);
+    return ns < AT_ONCE_NS || !socket_has_port(ticket->fd);
 }
 
 /* What became of the connect, for the call. */
@@ -394,7 +411,8 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     case EINPROGRESS:
         /* On a blocking socket its SO_SNDTIMEO ran out. */
-        if (!ticket->again && !(ticket->sends & MSG_DONTWAIT) && socket_blocks(ticket->fd))
+        if (!ticket->again && !(ticket->sends & MSG_DONTWAIT) && took_ns(connection) >= SHORTEST_TIMEOUT_NS &&
+            socket_blocks(ticket->fd))
             judgement_settle(connection, SEEN_WAIT_ENDED, 0, false);
         return;
     case EAGAIN:

@@ -44,7 +44,8 @@ struct attempt_ticket {
 
 /*
  * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure
- * to run (wget's siglongjmp). A refusal makes no system call, an admission one to three. `sends`: the flags of a send
+ * to run (wget's siglongjmp). A refusal makes no system call, an admission one (SO_COOKIE), and one more for an address
+ * that lies in memory which may go at any time (memory.h). `sends`: the flags of a send
  * (MSG_FASTOPEN is one of them), which has no fallback; 0: it is connect.
  */
 enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,

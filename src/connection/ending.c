@@ -46,11 +46,13 @@ void connection_shutting(int fd, int how)
 static void hand_on(struct connection *connection, int fd)
 {
     enum phase phase = judgement_phase(connection);
-    if (phase == PHASE_ANSWERED || !judgement_is_same_socket(connection, fd) ||
-        socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage != SOCKET_CONNECTED)
+    if (phase == PHASE_ANSWERED || !judgement_is_same_socket(connection, fd))
+        return;
+    struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
+    if (state.stage != SOCKET_CONNECTED)
         return;
     if (phase == PHASE_CONNECTING)
-        judgement_found_connected(connection);
+        judgement_found_connected(connection, &state);
     judgement_handed(connection);
 }
 
@@ -226,10 +228,22 @@ void judgement_gather(struct connection *connection, descriptor entry, int fd, u
     }
 }
 
+/*
+ * Whether the close is a vfork's child's, in its parent's memory. A call in flight would be judged by it, so there it is
+ * asked in any case (lineage.h).
+ */
+static bool is_borrowed_close(descriptor entry)
+{
+    const struct connection *connection = judgement_of(entry);
+    bool judges = connection && !atomic_load_explicit(&connection->is_aside, memory_order_relaxed) &&
+                  judgement_phase(connection) != PHASE_ANSWERED;
+    return judges ? lineage_is_borrowed() : lineage_is_lent();
+}
+
 static void close_number(int fd, enum judgement_end end)
 {
     descriptor entry = descriptor_get(fd);
-    if (!entry || (!is_hint(entry) && lineage_is_borrowed()))
+    if (!entry || (!is_hint(entry) && is_borrowed_close(entry)))
         return;
     release(descriptor_take(fd), fd, end);
 }

@@ -350,7 +350,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
             connection_mark(connection, CONNECTION_SENT);
             return;
         }
-        judgement_connected(connection);
+        judgement_connected(connection, NULL);
     }
     judgement_requested(connection);
 }
@@ -379,7 +379,7 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
                        enum tls_doing doing)
 {
     const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
-    judgement_connected(connection);
+    judgement_connected(connection, NULL);
     if (connection_has(connection, CONNECTION_TLS)) {
         if (doing != TLS_NOTHING)
             connection_mark(connection, CONNECTION_TLS_SEEN);
@@ -425,8 +425,8 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         /* A blocking receive ends so when its SO_RCVTIMEO ran out. One that is shorter than abandon_after is a
          * program's tick. */
         uint64_t since = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-        if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING && socket_blocks(fd) &&
-            clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns)
+        if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING &&
+            clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns && socket_blocks(fd))
             judgement_ended(connection, fd, SEEN_WAIT_ENDED, 0);
     } else if (judgement_is_from_peer(error)) {
         judgement_ended(connection, fd, SEEN_ERROR, error);
@@ -482,9 +482,11 @@ void connection_error_read(descriptor entry, int fd, int pending)
     if (pending) {
         judgement_ended(connection, fd, SEEN_ERROR, pending);
     } else if (phase == PHASE_CONNECTING) {
-        /* No error alone proves nothing: it is the same while the attempt is pending. */
-        enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
-        if (stage == SOCKET_CONNECTED || stage == SOCKET_PEER_DONE)
-            judgement_connected(connection);
+        /* No error alone proves nothing: it is the same while the attempt is pending. One system call: a server that
+         * speaks first may be waited for from now on, for as long as response_timeout says, and nothing else may come
+         * that says it is connected. */
+        struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
+        if (state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE)
+            judgement_connected(connection, &state);
     }
 }

@@ -35,7 +35,7 @@ OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const st
     atomic_store_explicit(&connection->is_aside, true, memory_order_relaxed);
     descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
-    if (!lineage_is_borrowed() && descriptor_set(fd, entry, &former)) {
+    if (!lineage_is_lent() && descriptor_set(fd, entry, &former)) {
         connection->cookie = socket_cookie(fd);
         if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
             connection->forks = sharers_forks(descriptor_serial(former));

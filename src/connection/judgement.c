@@ -137,26 +137,27 @@ static uint64_t connected_at(const struct connection *connection, bool found)
 
 /*
  * Nobody listens at a port of the ephemeral range, and the kernel has given the socket that very port: both SYNs meet,
- * and the program is connected to itself (RFC 9293, 3.5: simultaneous open). One system call.
+ * and the program is connected to itself (RFC 9293, 3.5: simultaneous open). One system call, if the socket's state is
+ * not known or leaves it open.
  */
-static bool is_own_peer(const struct connection *connection)
+static bool is_own_peer(const struct connection *connection, const struct socket_state *state)
 {
     struct sockaddr_storage own;
     socklen_t length = sizeof own;
     struct endpoint endpoint;
     int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-    return connection_has(connection, CONNECTION_MAY_LOOP) &&
+    return connection_has(connection, CONNECTION_MAY_LOOP) && !(state && state->met_a_peer) &&
            sys.getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
            endpoint_from_sockaddr(&endpoint, (struct sockaddr *)&own, length) &&
            endpoint_hash(&endpoint) == connection->address_key;
 }
 
-static void note_connected(struct connection *connection, bool found)
+static void note_connected(struct connection *connection, const struct socket_state *state, bool found)
 {
     if (connection_has(connection, CONNECTION_CONNECTED) || judgement_phase(connection) != PHASE_CONNECTING)
         return;
     connection_mark(connection, CONNECTION_CONNECTED);
-    if (is_own_peer(connection)) {
+    if (is_own_peer(connection, state)) {
         judgement_settle(connection, SEEN_REFUSED, 0, false);
         return;
     }
@@ -170,14 +171,14 @@ static void note_connected(struct connection *connection, bool found)
                     connected_at(connection, found));
 }
 
-void judgement_connected(struct connection *connection)
+void judgement_connected(struct connection *connection, const struct socket_state *state)
 {
-    note_connected(connection, false);
+    note_connected(connection, state, false);
 }
 
-void judgement_found_connected(struct connection *connection)
+void judgement_found_connected(struct connection *connection, const struct socket_state *state)
 {
-    note_connected(connection, true);
+    note_connected(connection, state, true);
 }
 
 bool judgement_may_be_anothers(const struct connection *connection)
@@ -434,7 +435,7 @@ void judgement_ended(struct connection *connection, int fd, enum seen seen, int 
         if (data_is_answer(connection, &state))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)
-            judgement_connected(connection);
+            judgement_connected(connection, &state);
     }
     judgement_settle(connection, seen, error, false);
 }
@@ -462,9 +463,11 @@ static bool has_winner(const struct connection *loser, const descriptor attempts
             continue;
         ++*looks;
         int fd = atomic_load_explicit(&other->fd, memory_order_relaxed);
-        if (judgement_is_same_socket(other, fd) &&
-            socket_state(fd, connection_has(other, CONNECTION_UNIX)).stage == SOCKET_CONNECTED) {
-            judgement_found_connected(other);
+        if (!judgement_is_same_socket(other, fd))
+            continue;
+        struct socket_state state = socket_state(fd, connection_has(other, CONNECTION_UNIX));
+        if (state.stage == SOCKET_CONNECTED) {
+            judgement_found_connected(other, &state);
             return true;
         }
     }
@@ -504,7 +507,7 @@ void judgement_judge_end(struct connection *connection, int fd, enum judgement_e
 
     if ((state.stage == SOCKET_CONNECTED || state.stage == SOCKET_PEER_DONE) &&
         judgement_phase(connection) == PHASE_CONNECTING) {
-        judgement_found_connected(connection); /* success leaves no trace in many programs */
+        judgement_found_connected(connection, &state); /* success leaves no trace in many programs */
         /* It has waited for its server to speak since then, not since now. */
         atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns() - state.quiet_ns, memory_order_relaxed);
     }

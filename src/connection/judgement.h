@@ -12,6 +12,7 @@
 #include "connection/connection.h"
 #include "connection/lineage.h"
 #include "connection/pool.h"
+#include "connection/socket_state.h"
 
 /* The connection that an entry names, whosever it is; NULL if it names none, or one that has moved on. */
 static inline struct connection *judgement_of_anybody(descriptor entry)
@@ -44,15 +45,16 @@ enum phase judgement_phase(const struct connection *connection);
 /* A call that was charged as overdue has come to its real end after all: it is counted as late, once. */
 void judgement_came_late(struct connection *connection, enum seen seen, int error);
 
-/* The attempt is connected, as the kernel or the program's success shows. Idempotent. */
-void judgement_connected(struct connection *connection);
+/* The attempt is connected, as the kernel or the program's success shows. Idempotent. `state`: what the kernel says of
+ * the socket, or NULL: nobody has asked. */
+void judgement_connected(struct connection *connection, const struct socket_state *state);
 /*
  * Whether another process may go on with it: one that it was handed to, a child that was made while this process had
  * not asked anything itself, or one that was made just now.
  */
 bool judgement_may_be_anothers(const struct connection *connection);
 /* The same, and the program has not asked yet. */
-void judgement_found_connected(struct connection *connection);
+void judgement_found_connected(struct connection *connection, const struct socket_state *state);
 /* Something was sent. */
 void judgement_requested(struct connection *connection);
 /* The send that began a call was long on its way: the wait for the answer begins only now. */

@@ -121,10 +121,10 @@ static bool hangs(struct connection *connection, enum phase phase)
         guard_excuse(&connection->station->guard, connection->place.call);
         return false;
     }
-    enum socket_stage stage = socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage;
-    if (stage != SOCKET_CONNECTED && stage != SOCKET_PEER_DONE)
+    struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
+    if (state.stage != SOCKET_CONNECTED && state.stage != SOCKET_PEER_DONE)
         return true;
-    judgement_found_connected(connection);
+    judgement_found_connected(connection, &state);
     return false;
 }
 

@@ -24,6 +24,17 @@ static _Atomic uint64_t last_child_ns;
 #define HANDED_OVER_WITHIN_NS (30 * NS_PER_MS)
 static _Atomic uint32_t last_epoch; /* inherited by children, so that theirs differ */
 
+/*
+ * Since when this thread may have a child in its memory (real clock; 0: it has none). Such a child has its maker's
+ * thread-local data, and its maker waits until it is gone: so who finds the mark and the process's own pid is the
+ * maker, and goes on alone. But a signal's handler may come between the mark and the child: the mark stands for a
+ * second.
+ */
+static __thread _Atomic uint64_t lent_ns;
+#define LENT_FOR_NS NS_PER_S
+/* Some child may run beside its maker, or with thread-local data of its own; or the page could not be had. */
+static _Atomic bool is_shared;
+
 /* Threads may race; one of them wins, all see its epoch. */
 uint32_t lineage_new_epoch(void)
 {
@@ -128,13 +139,17 @@ static void begin_child(void)
 void lineage_start(void)
 {
     long size = sysconf(_SC_PAGESIZE);
+    bool is_wiped = false;
     void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED) {
-        if (madvise(page, (size_t)size, MADV_WIPEONFORK) == 0)
+        is_wiped = madvise(page, (size_t)size, MADV_WIPEONFORK) == 0;
+        if (is_wiped)
             lineage_page = page;
         else
             munmap(page, (size_t)size);
     }
+    if (!is_wiped) /* a child by a raw clone is known by its pid alone */
+        atomic_store_explicit(&is_shared, true, memory_order_relaxed);
     void *shared = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared != MAP_FAILED) {
         taken_over_places = (size_t)size / sizeof *taken_over;
@@ -151,6 +166,30 @@ bool lineage_is_borrowed(void)
     if (is_borrowed)
         lineage_note_child(); /* whichever way it was made */
     return is_borrowed;
+}
+
+bool lineage_is_lent(void)
+{
+    uint64_t since_ns = atomic_load_explicit(&lent_ns, memory_order_relaxed);
+    bool shares = atomic_load_explicit(&is_shared, memory_order_relaxed);
+    if (__builtin_expect(since_ns == 0 && !shares, 1))
+        return false;
+    if (lineage_is_borrowed())
+        return true;
+    if (since_ns != 0 && clock_real_ns() - since_ns > LENT_FOR_NS)
+        atomic_store_explicit(&lent_ns, 0, memory_order_relaxed);
+    return false;
+}
+
+void lineage_lend(uint64_t clone_flags)
+{
+    lineage_note_child();
+    if (!(clone_flags & CLONE_VM) || (clone_flags & CLONE_THREAD))
+        return;
+    if ((clone_flags & CLONE_VFORK) && !(clone_flags & CLONE_SETTLS))
+        atomic_store_explicit(&lent_ns, clock_real_ns(), memory_order_relaxed);
+    else
+        atomic_store_explicit(&is_shared, true, memory_order_relaxed);
 }
 
 uint32_t lineage_pid(void)

@@ -4,11 +4,19 @@
  * After fork the child has copies of the parent's tables: its closes settle nothing of the parent's. A vfork child runs
  * our code in the parent's own memory (CPython's subprocess: vfork, close_range, exec) and must not touch the tables at
  * all. A page with MADV_WIPEONFORK tells a fork's child for the price of a load; a vfork's child only differs by
- * getpid, which is asked where a table would be changed. Async-signal-safe.
+ * getpid. What each connection does asks that only while such a child may be about: the wrappers of vfork and clone,
+ * and of their numbers, say so (lineage_lend). Async-signal-safe.
+ *
+ * A program that makes the system call by itself, past libc, tells nobody. Most of them go on past libc in the child
+ * too (Go, the sanitizers), and so does libc's own child of posix_spawn, system and popen: no wrapper is ever entered
+ * there. Whose child does come by a wrapper is still kept from what can't be mended: an end that would be charged asks
+ * in any case, as does all that is done seldom. What is left: a connection whose last call is answered, and that such a
+ * child closes, is unknown to its parent from then on. It passes, unguarded, and nothing is charged.
  */
 #ifndef SOCKFUSE_CONNECTION_LINEAGE_H
 #define SOCKFUSE_CONNECTION_LINEAGE_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +45,12 @@ static inline uint32_t lineage_epoch(void)
 
 /* Whether this is a vfork child that runs in its parent's memory. One system call. */
 bool lineage_is_borrowed(void);
+/* The same, for what is done often: without the system call when no child that somebody told of can be about. */
+bool lineage_is_lent(void);
+
+/* Before a child is made by clone or clone3 with these flags, or by vfork: it may be going to run in this memory. */
+#define LINEAGE_VFORK ((uint64_t)(CLONE_VM | CLONE_VFORK))
+void lineage_lend(uint64_t clone_flags);
 
 /* A child is made, or was, by whatever means. */
 void lineage_note_child(void);

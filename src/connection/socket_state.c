@@ -66,6 +66,7 @@ static struct socket_state tcp_state(int fd)
     if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {
         state.data_in = info.tcpi_data_segs_in > 0;
         state.data_out = info.tcpi_data_segs_out > 0;
+        state.met_a_peer = info.tcpi_segs_in == info.tcpi_data_segs_in + 1;
     }
     return state;
 }

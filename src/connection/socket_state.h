@@ -20,8 +20,14 @@ enum socket_stage {
 
 struct socket_state {
     enum socket_stage stage;
-    bool data_in;      /* the peer has sent data at some time */
-    bool data_out;     /* this side has sent data at some time */
+    bool data_in;  /* the peer has sent data at some time */
+    bool data_out; /* this side has sent data at some time */
+    /*
+     * It is not connected to itself: one segment without data has come, which accepted the connection. Where a socket
+     * meets itself two come, its own SYN and its own acknowledgement of it. False: it may be either (tests/preload/
+     * test_self_connect.c).
+     */
+    bool met_a_peer;
     uint64_t sent_ns;  /* since data was last sent, in ms steps; not the probes of a window that is shut */
     uint64_t data_ns;  /* since data last came, in ms steps; 0: just now, or not known (a UNIX socket) */
     uint64_t quiet_ns; /* since the peer's last acknowledgement: the age of a connection on which nothing was sent; in

@@ -13,13 +13,13 @@
 
 JUMPS pid_t wrap_vfork(void)
 {
-    lineage_note_child();
+    lineage_lend(LINEAGE_VFORK);
     JUMP real.vfork();
 }
 
 JUMPS int wrap_clone(int (*start)(void *), void *stack, int flags, void *argument, void *parent, void *tls, void *child)
 {
-    lineage_note_child();
+    lineage_lend((uint64_t)(unsigned int)flags);
     JUMP real.clone(start, stack, flags, argument, parent, tls, child);
 }
 

@@ -6,6 +6,7 @@
  * jump, for fork-like numbers return twice.
  */
 #define _GNU_SOURCE
+#include <string.h>
 #include <sys/syscall.h>
 
 #include "connection/engine.h"
@@ -289,11 +290,34 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     return by_kind[kind_of(number)](&call);
 }
 
+/* What kind of child it makes, as clone's flags say it. */
+static COLD uint64_t flags_of_child(long number, long first)
+{
+    switch (number) {
+#ifdef SYS_vfork
+    case SYS_vfork:
+        return LINEAGE_VFORK;
+#endif
+    case SYS_clone: /* flags come first, but on s390 */
+        return (uint64_t)(unsigned long)first;
+#ifdef SYS_clone3
+    case SYS_clone3: { /* flags are the first field of what it points to */
+        uint64_t flags = 0;
+        if (memory_is_readable((const void *)first, sizeof flags))
+            memcpy(&flags, (const void *)first, sizeof flags);
+        return flags;
+    }
+#endif
+    default:
+        return 0;
+    }
+}
+
 JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (engine_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
         if (kind_of(number) == KIND_CHILD)
-            lineage_note_child();
+            lineage_lend(flags_of_child(number, a));
         else if (kind_of(number) == KIND_EXEC)
             wrapper_executing(false);
         else

@@ -1,6 +1,7 @@
 /*
  * test_system_calls.c - what the library costs in system calls: none on a descriptor that no target names, whatever
- * function is called on it; and none for a refusal, on whatever socket.
+ * function is called on it; none for a refusal, on whatever socket; and two for a guarded connection, from its connect
+ * to its close.
  */
 /* links: core */
 #define _GNU_SOURCE
@@ -249,6 +250,108 @@ static void nothing_costs_a_system_call_where_no_target_is_meant(void **state)
     assert_string_equal(calls, bare_calls);
 }
 
+/* --- a connection for each request --- */
+
+/* How a program comes to know that it is connected. */
+enum connecting { BLOCKS, ASKS_FOR_ERROR, CONNECTS_AGAIN, SENDS_AT_ONCE };
+
+static void one_call(struct server *server, enum connecting how)
+{
+    int fd = caller_socket(server, how == BLOCKS ? 0 : SOCK_NONBLOCK), error = 0;
+    socklen_t length = sizeof error;
+    CHECK(connect(fd, AT(server)) == 0 || (how != BLOCKS && errno == EINPROGRESS));
+    poll_for(fd, POLLOUT);
+    if (how == ASKS_FOR_ERROR)
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0);
+    if (how == CONNECTS_AGAIN)
+        CHECK(connect(fd, AT(server)) == 0 || errno == EISCONN);
+    int peer = server_accept(server);
+    CHECK(send(fd, "request", 7, 0) == 7 && bare.send(peer, "answer", 6, 0) == 6);
+    poll_for(fd, POLLIN);
+    CHECK(recv(fd, bytes, sizeof bytes, 0) == 6);
+    CHECK(close(fd) == 0 && bare.close(peer) == 0);
+}
+
+struct kept_call {
+    struct server server;
+    enum connecting how;
+    bool has_had_child; /* a second ago */
+};
+
+static void call_twice(void *context)
+{
+    struct kept_call *call = context;
+    one_call(&call->server, call->how); /* after the fork, the first one joins the segment */
+    if (call->has_had_child) {
+        pid_t pid = vfork();
+        if (pid == 0)
+            _exit(0);
+        CHECK(exited_well(actor_wait(pid)));
+        wait_ms(1001);
+        one_call(&call->server, call->how); /* which sees that the child is gone */
+    }
+    syscall(MARK);
+    one_call(&call->server, call->how);
+    syscall(MARK);
+}
+
+/* A thread that had to wait for its processor makes one more: the least of so many is what it costs. */
+#define TRIES 12
+
+static int system_calls_of_call(const char *host, enum connecting how, bool has_had_child)
+{
+    struct kept_call call = {.how = how, .has_had_child = has_had_child};
+    int least = INT_MAX;
+    server_start(&call.server, host, SERVER_LISTENS);
+    for (int i = 0; i < (has_had_child ? 2 : TRIES); i++) {
+        int count = system_calls_of(call_twice, &call, NULL, 0);
+        least = count < least ? count : least;
+    }
+    server_stop(&call.server);
+    return least;
+}
+
+static int scene_calls(int argc, char **argv)
+{
+    static const char *const inet[] = {"127.0.0.1", "::1"};
+    (void)argc, (void)argv;
+    for (size_t i = 0; i < 2; i++)
+        for (enum connecting how = BLOCKS; how <= SENDS_AT_ONCE; how++)
+            printf("%d ", system_calls_of_call(inet[i], how, false));
+    printf("%d ", system_calls_of_call("unix", BLOCKS, false));
+    printf("%d ", system_calls_of_call("127.0.0.1", BLOCKS, true));
+    return 0;
+}
+
+#define CALLS 10 /* the numbers that it prints */
+
+static void calls_of(const char *preload, long counts[CALLS])
+{
+    char output[256], *at = output;
+    struct scene_options options = {.preload = preload, .output = output, .output_size = sizeof output};
+    if (!exited_well(scene_run("calls", &options)))
+        fail_msg("%s", output);
+    for (size_t i = 0; i < CALLS; i++)
+        counts[i] = strtol(at, &at, 10);
+}
+
+/*
+ * The socket's cookie, at connect, and TCP_INFO or its own address once it is connected; a UNIX socket's the first
+ * alone. An address that lies in memory which may go at any time (a mapping, another thread's heap) is asked for too.
+ */
+static void a_guarded_connection_makes_two_from_connect_to_close(void **state)
+{
+    long bare_counts[CALLS], counts[CALLS];
+    (void)state;
+    calls_of("", bare_counts);
+    calls_of(NULL, counts);
+    for (size_t i = 0; i < CALLS; i++) {
+        assert_in_range(bare_counts[i], 6, 20);
+        if (counts[i] - bare_counts[i] > (i == CALLS - 2 ? 1 : 2))
+            fail_msg("the %zuth makes %ld more", i + 1, counts[i] - bare_counts[i]);
+    }
+}
+
 /* --- refusals --- */
 
 #ifdef SYS_newfstatat
@@ -452,10 +555,11 @@ static void refusals_beside_a_probe_of_the_same_process_make_none(void **state)
 int main(int argc, char **argv)
 {
     static const struct scene scenes[] = {
-        {"operations", scene_operations}, {"open", scene_open},           {"name", scene_name},
+        {"operations", scene_operations}, {"calls", scene_calls},         {"open", scene_open}, {"name", scene_name},
         {"forced", scene_forced},         {"half-open", scene_half_open}, {NULL, NULL}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_costs_a_system_call_where_no_target_is_meant),
+        cmocka_unit_test(a_guarded_connection_makes_two_from_connect_to_close),
         cmocka_unit_test(refusals_by_an_open_circuit_make_none_on_any_socket),
         cmocka_unit_test(refusals_of_a_named_target_make_none),
         cmocka_unit_test(refusals_by_the_policy_make_none),
