@@ -24,6 +24,7 @@
  *   pool.c                   pool_first, pool_chunks, high, free_list: the records of connections
  *   sharers.c                at_hand, chunks, high, free_list: groups of numbers of one socket
  *   lineage.c                lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
+ *                            lent_ns, is_shared: whether a child may run in its memory;
  *                            taken_over, taken_over_places: what children do with its connections
  *   fallback_connections.c   returned_ns: when connections at a fallback went back for a probe
  *   judgement.c              polite: circuits on which the program speaks first

@@ -57,4 +57,6 @@ def refusal_without_blocking(host, port):
     print(os.strerror(error))
 
 
+# The first address on each page of the stack is asked for (src/connection/memory.h).
+socket.socket().connect_ex(("127.0.0.99", 9))
 globals()[sys.argv[1]](*sys.argv[2:])
