@@ -5,6 +5,7 @@
 #include "connection/lineage.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -179,6 +180,11 @@ bool lineage_is_lent(void)
     if (since_ns != 0 && clock_real_ns() - since_ns > LENT_FOR_NS)
         atomic_store_explicit(&lent_ns, 0, memory_order_relaxed);
     return false;
+}
+
+void lineage_lend_to_vfork(void)
+{
+    lineage_lend(CLONE_VM | CLONE_VFORK);
 }
 
 void lineage_lend(uint64_t clone_flags)

@@ -16,7 +16,6 @@
 #ifndef SOCKFUSE_CONNECTION_LINEAGE_H
 #define SOCKFUSE_CONNECTION_LINEAGE_H
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,8 +47,8 @@ bool lineage_is_borrowed(void);
 /* The same, for what is done often: without the system call when no child that somebody told of can be about. */
 bool lineage_is_lent(void);
 
-/* Before a child is made by clone or clone3 with these flags, or by vfork: it may be going to run in this memory. */
-#define LINEAGE_VFORK ((uint64_t)(CLONE_VM | CLONE_VFORK))
+/* Before a child is made by vfork, or by clone or clone3 with these flags: it may be going to run in this memory. */
+void lineage_lend_to_vfork(void);
 void lineage_lend(uint64_t clone_flags);
 
 /* A child is made, or was, by whatever means. */

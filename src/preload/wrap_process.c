@@ -13,7 +13,7 @@
 
 JUMPS pid_t wrap_vfork(void)
 {
-    lineage_lend(LINEAGE_VFORK);
+    lineage_lend_to_vfork();
     JUMP real.vfork();
 }
 

@@ -290,34 +290,36 @@ static COLD long guarded_syscall(long number, long a, long b, long c, long d, lo
     return by_kind[kind_of(number)](&call);
 }
 
-/* What kind of child it makes, as clone's flags say it. */
-static COLD uint64_t flags_of_child(long number, long first)
+/* A child may be going to run in this memory. */
+static COLD void lend_by_number(long number, long first)
 {
+    uint64_t flags = 0;
     switch (number) {
 #ifdef SYS_vfork
     case SYS_vfork:
-        return LINEAGE_VFORK;
+        lineage_lend_to_vfork();
+        return;
 #endif
-    case SYS_clone: /* flags come first, but on s390 */
-        return (uint64_t)(unsigned long)first;
+    case SYS_clone: /* they come first, but on s390 */
+        flags = (uint64_t)(unsigned long)first;
+        break;
 #ifdef SYS_clone3
-    case SYS_clone3: { /* flags are the first field of what it points to */
-        uint64_t flags = 0;
+    case SYS_clone3: /* they are the first field of what it points to */
         if (memory_is_readable((const void *)first, sizeof flags))
             memcpy(&flags, (const void *)first, sizeof flags);
-        return flags;
-    }
+        break;
 #endif
-    default:
-        return 0;
+    default: /* fork */
+        break;
     }
+    lineage_lend(flags);
 }
 
 JUMPS long wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (engine_ready() && UNLIKELY(kind_of(number) != KIND_OTHER)) {
         if (kind_of(number) == KIND_CHILD)
-            lineage_lend(flags_of_child(number, a));
+            lend_by_number(number, a);
         else if (kind_of(number) == KIND_EXEC)
             wrapper_executing(false);
         else

@@ -137,6 +137,8 @@ int kernel_connect(int fd, const struct sockaddr *address, socklen_t length)
     if (ends == KERNEL_FAST_OPEN)
         return 0;
     at->answers = ends == KERNEL_AS_USUAL && at->was_made_to_block;
+    if (ends == EINPROGRESS && at->blocks)
+        kernel_pass_ns(NS_PER_MS); /* no time-out is shorter than a tick */
     if (ends == EINPROGRESS || !at->blocks)
         return kernel_says(EINPROGRESS);
     at->stage = KERNEL_OPEN;

@@ -46,6 +46,12 @@ static uint32_t ms_since(uint64_t at_ns)
     return (uint32_t)((kernel.now_ns - at_ns) / NS_PER_MS);
 }
 
+/* Both SYNs have met: two segments came, where a peer's acknowledgement is one. */
+static bool is_own_peer(const struct kernel_socket *at)
+{
+    return memcmp(&at->own, &at->peer, sizeof at->own) == 0;
+}
+
 static struct tcp_info info_of(const struct kernel_socket *at)
 {
     static const uint8_t states[] = {
@@ -58,6 +64,7 @@ static struct tcp_info info_of(const struct kernel_socket *at)
         .tcpi_last_ack_recv = ms_since(at->ack_ns),
         .tcpi_last_data_sent = ms_since(at->sent_ns),
         .tcpi_last_data_recv = ms_since(at->data_ns),
+        .tcpi_segs_in = 1u + at->data_in + is_own_peer(at),
         .tcpi_data_segs_in = at->data_in,
         .tcpi_data_segs_out = at->data_out,
     };

@@ -354,6 +354,7 @@ static void a_vforks_child_connects_past_the_tables_which_are_its_parents(void *
     (void)state;
     bench_policy("");
     int fd = program_socket(true);
+    lineage_lend_to_vfork();
     kernel.pid = 4242;
     assert_int_equal(program_connect(fd, 1), 0);
     assert_null(bench_connection(fd));
