@@ -77,18 +77,46 @@ static const char *first_word(int argc, char *const *argv)
     return "";
 }
 
+/* The script that the kernel was asked to execute, by its first line; NULL: it executed the program itself. */
+static const char *executed_script(void)
+{
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    const char *file = base_name(executed ? executed : "");
+    /* Where both have one name there is nothing to choose between. */
+    return executed && strcmp(file, program_name()) && is_interpreted(executed) ? file : NULL;
+}
+
+/* Whether the program is one that will read its first argument as a script, so that a look at that costs nobody. */
+static bool is_interpreter(void)
+{
+    static const char *const interpreters[] = {"python", "node", "nodejs", "perl", "php",  "ruby",
+                                               "sh",     "bash", "dash",   "lua",  "tclsh"};
+    const size_t length = strcspn(program_name(), "0123456789.");
+    if (program_name()[length + strspn(program_name() + length, "0123456789.")] != '\0')
+        return false;
+    for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
+        if (strlen(interpreters[i]) == length && !strncmp(program_name(), interpreters[i], length))
+            return true;
+    return false;
+}
+
 /* --- the search --- */
+
+const char *program_known_as(int argc, char *const *argv)
+{
+    const char *script = executed_script(), *word = first_word(argc, argv);
+    if (script)
+        return script;
+    return is_interpreter() && is_our_script(word) ? base_name(word) : program_name();
+}
 
 bool program_discover(int argc, char *const *argv, const char *(*environment)(const char *name),
                       struct discovery *found)
 {
     const char *executed = (const char *)getauxval(AT_EXECFN);
-    const char *word = first_word(argc, argv), *argument = base_name(word);
-    const char *file = base_name(executed ? executed : "");
-    /* Where both have one name there is nothing to choose between. */
-    const bool is_script = strcmp(file, program_name()) && executed && is_interpreted(executed);
-    const char *names[PROGRAM_NAMES_MAX] = {is_script ? file : "", argument, program_name(), is_script ? "" : file,
-                                            NULL};
+    const char *word = first_word(argc, argv), *argument = base_name(word), *script = executed_script();
+    const char *names[PROGRAM_NAMES_MAX] = {script ? script : "", argument, program_name(),
+                                            script || !executed ? "" : base_name(executed), NULL};
     if (!policy_discover(names, environment, found))
         return false;
     /*

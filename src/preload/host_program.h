@@ -8,8 +8,15 @@
 
 #include "policy/discover.h"
 
-/* The program's name for people: argv[0] without folders, and without the `-` that marks a login shell. */
+/* argv[0] without folders, and without the `-` that marks a login shell. */
 const char *program_name(void);
+
+/*
+ * The program's name for people, the most telling one by which its policy could be found: of a script its own, not its
+ * interpreter's. It points into argv or the auxiliary vector. Looks at the file system: for a script two stat(2), for
+ * an interpreter also at what it is about to read.
+ */
+const char *program_known_as(int argc, char *const *argv);
 
 /*
  * Finds this program's policy file, by its names from the most telling to the least:

@@ -286,6 +286,8 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     strncpy(engine.program, program_name(), sizeof engine.program - 1);
     struct policy *policy = find_policy(argc, argv);
     atomic_store_explicit(&engine.policy, policy, memory_order_release);
+    if (policy && policy->target_count)
+        strncpy(engine.program, program_known_as(argc, argv), sizeof engine.program - 1);
     if (policy && policy->target_count && become_ready(policy)) {
         on_exit(connection_exit_handler, NULL);
         atomic_store_explicit(&engine.ready, true, memory_order_release);
