@@ -12,9 +12,9 @@
 #include "cli/table.h"
 
 static const struct column circuit_columns[] = {
-    {"TARGET", false},  {"DESTINATION", false}, {"STATE", false},      {"FAILURES", true},      {"RATE", true},
-    {"RETRY IN", true}, {"IN FLIGHT", true},    {"CONNECTIONS", true}, {"CALLS", true},         {"FAILED", true},
-    {"NEUTRAL", true},  {"LATE", true},         {"REFUSED", true},     {"LAST FAILURE", false},
+    {"TARGET", false},  {"DESTINATION", false}, {"STATE", false}, {"FAILURES", true},    {"RATE", true},
+    {"RETRY IN", true}, {"WAITING", true},      {"OLDEST", true}, {"CONNECTIONS", true}, {"CALLS", true},
+    {"FAILED", true},   {"NEUTRAL", true},      {"LATE", true},   {"REFUSED", true},     {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 
@@ -36,12 +36,26 @@ static const char *time_left(const struct row *row, char text[TIME_LEFT_MAX])
     return text;
 }
 
+/* Without a limit nothing is overdue: from here on a wait is told by its colour all the same. */
+#define LONG_WAIT_NS NS_PER_S
+
+/* Of those that wait in a circuit. */
+static enum colour waiting_colour(const struct row *row)
+{
+    if (row->waiting.overdue > 0)
+        return RED;
+    return row->waiting.oldest_ns >= LONG_WAIT_NS ? YELLOW : PLAIN;
+}
+
 static void add_state(struct table *table, const struct row *row)
 {
     char left[TIME_LEFT_MAX];
     static const enum colour living[] = {[CIRCUIT_CLOSED] = GREEN, [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
     static const enum colour over[] = {[CIRCUIT_CLOSED] = DIM, [CIRCUIT_OPEN] = DIM, [CIRCUIT_HALF_OPEN] = DIM};
-    const enum colour *colours = row->ended != ENDED_NOT ? over : living;
+    /* A closed circuit whose calls hang is not well. */
+    const enum colour hanging[] = {
+        [CIRCUIT_CLOSED] = waiting_colour(row), [CIRCUIT_OPEN] = RED, [CIRCUIT_HALF_OPEN] = YELLOW};
+    const enum colour *colours = row->ended != ENDED_NOT ? over : waiting_colour(row) != PLAIN ? hanging : living;
     enum target_mode mode = row->target != NULL ? row->target->mode : MODE_ENFORCE;
     enum circuit_state state = row_state(row);
     const char *name = circuit_state_name(state), *observed = mode == MODE_OBSERVE ? ", observed" : "";
@@ -140,6 +154,17 @@ static void add_count(struct table *table, uint64_t count)
         table_addf(table, PLAIN, "%" PRIu64, count);
 }
 
+static void add_waiting(struct table *table, const struct row *row)
+{
+    const struct waiting *waiting = &row->waiting;
+    char span[SPAN_TEXT_MAX];
+    if (waiting->overdue > 0)
+        table_addf(table, RED, "%" PRIu32 ", %" PRIu32 " overdue", waiting->calls, waiting->overdue);
+    else
+        table_addf(table, PLAIN, "%" PRIu32, waiting->calls);
+    table_add(table, waiting_colour(row), waiting->calls > 0 ? span_format(waiting->oldest_ns, span) : "");
+}
+
 static void add_circuit(struct table *table, const struct row *row, const struct running *running, bool name_targets,
                         uint64_t now_ns)
 {
@@ -158,7 +183,7 @@ static void add_circuit(struct table *table, const struct row *row, const struct
     add_rate(table, row);
     bool waits = row_retry_in_ms(row, &retry_ms) && retry_ms > 0;
     table_add(table, PLAIN, waits ? span_format(retry_ms * NS_PER_MS, span) : "");
-    table_addf(table, PLAIN, "%" PRIu32, row->in_flight);
+    add_waiting(table, row);
     if (row->target != NULL && row->target->max_connections != 0)
         table_addf(table, PLAIN, "%" PRIu32 "/%" PRIu32, row->connections, row->target->max_connections);
     else

@@ -25,6 +25,7 @@ struct command {
 int command_run(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_calls(int argc, char **argv);
 int command_events(int argc, char **argv);
 int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);
@@ -49,7 +50,8 @@ enum {
     OPTION_FOR,
     OPTION_STRICT,
     OPTION_ENDED,
-    OPTION_ACTIVE
+    OPTION_ACTIVE,
+    OPTION_OLDER
 };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */

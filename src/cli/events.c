@@ -6,16 +6,14 @@
  * again ten times a second on the real clock, and ends when nobody reads its output any more.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/follow.h"
 #include "cli/json.h"
 #include "cli/select.h"
 #include "segment/event.h"
@@ -202,16 +200,6 @@ static void reopen(struct selection *selection, struct readers *readers, const s
     free(before.at);
 }
 
-/* Sleeps until the next look. False: nobody reads the output any more. */
-static bool wait_for_more(void)
-{
-    struct pollfd output = {.fd = STDOUT_FILENO, .events = 0};
-    if (ferror(stdout) != 0)
-        return false;
-    int ready = poll(&output, 1, POLL_MS);
-    return ready == 0 || (ready < 0 && errno == EINTR);
-}
-
 static int show(const struct wish *wish)
 {
     struct selection selection = {0};
@@ -227,7 +215,7 @@ static int show(const struct wish *wish)
     else if (!used && !wish->as_json)
         fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->choice.policy_file));
     bool whole = look(&selection, &readers, wish);
-    for (unsigned int polls = 1; wish->follow && wait_for_more(); polls++) {
+    for (unsigned int polls = 1; wish->follow && follow_wait(POLL_MS); polls++) {
         if (polls % POLLS_PER_LOOK == 0) {
             whole = look(&selection, &readers, wish) && whole; /* the last words of a segment that is gone by now */
             reopen(&selection, &readers, wish, true);

@@ -25,6 +25,8 @@ void json_text(const char *value, FILE *out)
 
 static void new_line(struct json *json)
 {
+    if (json->is_flat)
+        return;
     fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
 }
 
@@ -39,13 +41,18 @@ static void begin_value(struct json *json, const char *key)
     json->empty = false;
     if (key != NULL) {
         json_text(key, json->out);
-        fputs(": ", json->out);
+        fputs(json->is_flat ? ":" : ": ", json->out);
     }
 }
 
 void json_start(struct json *json, FILE *out)
 {
     *json = (struct json){.out = out, .empty = true};
+}
+
+void json_start_line(struct json *json, FILE *out)
+{
+    *json = (struct json){.out = out, .empty = true, .is_flat = true};
 }
 
 void json_open(struct json *json, const char *key, char bracket)

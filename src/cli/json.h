@@ -15,10 +15,13 @@
 struct json {
     FILE *out;
     unsigned int depth;
-    bool empty; /* nothing was written since the innermost bracket was opened */
+    bool empty;   /* nothing was written since the innermost bracket was opened */
+    bool is_flat; /* all of it on one line */
 };
 
 void json_start(struct json *json, FILE *out);
+/* The same for one that goes on one line, with a newline at its end, for who reads line by line. */
+void json_start_line(struct json *json, FILE *out);
 
 void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *json, char bracket);                 /* '}' or ']'; a newline behind the outermost one */

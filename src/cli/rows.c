@@ -13,7 +13,6 @@
 #include "cli/destination.h"
 #include "cli/rows.h"
 #include "segment/bulkhead.h"
-#include "segment/calls.h"
 #include "segment/circuits.h"
 #include "segment/processes.h"
 
@@ -87,17 +86,22 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
                          uint64_t now_ns)
 {
     struct circuit_texts texts;
-    uint32_t cursor = 0, index, *in_flight = allocate(segment->capacity.circuits, sizeof *in_flight);
-    calls_count_in_flight(segment, in_flight);
+    struct inflight inflight = {0};
+    struct waiting *waiting = allocate(segment->capacity.circuits, sizeof *waiting);
+    uint32_t cursor = 0, index;
+    inflight_add(&inflight, segment, NULL, now_ns);
+    inflight_count(&inflight, waiting);
+    inflight_free(&inflight);
     while ((index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE) {
         struct row *row = add_row(rows);
         memcpy(row->target_name, texts.target, sizeof row->target_name);
         memcpy(row->destination, texts.destination, sizeof row->destination);
         row->target = target_named(policies, row->target_name);
         read_circuit(row, segment, index, now_ns);
-        row->in_flight = in_flight[index];
+        row->waiting = waiting[index];
+        row->in_flight = waiting[index].calls - waiting[index].charged;
     }
-    free(in_flight);
+    free(waiting);
 }
 
 /* --- what the policy names ---------------------------------------------------------------------------------------- */
@@ -293,7 +297,7 @@ bool rows_takes(const struct policy *policy, const char *target_name, const char
 
 static enum ended why_ended(const struct row *row, const struct running *running)
 {
-    if (!row->called || row->forced != FORCED_NONE || row->in_flight > 0)
+    if (!row->called || row->forced != FORCED_NONE || row->waiting.calls > 0)
         return ENDED_NOT;
     if (running->ended)
         return ENDED_PROGRAMS;

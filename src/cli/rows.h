@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "cli/inflight.h"
 #include "cli/running.h"
 #include "cli/select.h"
 #include "guard/operator.h"
@@ -33,7 +34,8 @@ struct row {
     size_t order; /* where it stands among the others: by policy and target */
     struct circuit_view view;
     uint64_t counts[COUNTERS];
-    uint32_t in_flight;
+    uint32_t in_flight;      /* calls without an outcome yet */
+    struct waiting waiting;  /* these, and those that were charged at their limit and go on */
     enum forced forced;      /* an operator's word */
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
     uint32_t connections;    /* that have a share of max_connections */

@@ -158,6 +158,12 @@ static void write_circuit(struct json *json, const struct row *row, const struct
     else
         json_null(json, "retry_in_ms");
     json_unsigned(json, "in_flight", row->in_flight);
+    json_unsigned(json, "waiting", row->waiting.calls);
+    json_unsigned(json, "overdue", row->waiting.overdue);
+    if (row->waiting.calls > 0)
+        json_unsigned(json, "oldest_ms", row->waiting.oldest_ns / NS_PER_MS);
+    else
+        json_null(json, "oldest_ms");
     if (row->target != NULL && row->target->max_connections != 0) {
         json_unsigned(json, "connections", row->connections);
         json_unsigned(json, "max_connections", row->target->max_connections);

@@ -20,6 +20,14 @@ struct cell {
     enum colour colour;
 };
 
+/* A page in memory that will go to the standard output. */
+static FILE *present_page;
+
+void colour_page(FILE *page)
+{
+    present_page = page;
+}
+
 bool colour_wanted(FILE *out)
 {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
@@ -27,7 +35,7 @@ bool colour_wanted(FILE *out)
         return false;
     if (terminal == NULL || strcmp(terminal, "dumb") == 0)
         return false;
-    return isatty(fileno(out)) == 1;
+    return isatty(fileno(out == present_page ? stdout : out)) == 1;
 }
 
 const char *colour_start(enum colour colour, bool wanted)

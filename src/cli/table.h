@@ -16,6 +16,8 @@ enum colour { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 
 /* Whether `out` takes colour: it is a terminal that is not dumb, and NO_COLOR is unset or empty (no-color.org). */
 bool colour_wanted(FILE *out);
+/* What is written to this stream, one in memory, will go to stdout, and takes colour as that does. NULL: none. */
+void colour_page(FILE *page);
 /* The sequence that starts a colour, or ends it (PLAIN); "" where `wanted` is false. */
 const char *colour_start(enum colour colour, bool wanted);
 

@@ -17,6 +17,20 @@ _sockfuse_keys() {
     rm -f "$policy"
 }
 
+# Destinations and targets in use that begin with what stands on the line. Programs name them, so only what the shell
+# takes for plain text is offered. bash takes a destination apart at its colons: behind one only the rest is replaced.
+_sockfuse_destinations() { # SOCKFUSE WORD
+    local name before=
+    if [[ ${COMP_WORDS[COMP_CWORD]} == : ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 1]}:
+    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == : ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}:
+    fi
+    while IFS= read -r name; do
+        [[ $name =~ ^[][A-Za-z0-9_./:@-]+$ && $name == "$before$2"* ]] && COMPREPLY+=("${name#"$before"}")
+    done < <("$1" status --json 2>/dev/null | sed -n 's/^ *"\(target\|destination\)": "\(.*\)",$/\2/p' | sort -u)
+}
+
 # Prints the place of CMD's first word on the line of `run`; fails while the words are still run's own.
 _sockfuse_place_of_cmd() {
     local i
@@ -50,6 +64,9 @@ _sockfuse() {
         return
     elif [[ $word == -* ]]; then
         words=$(_sockfuse_options "$sockfuse" "$command")
+    elif [[ $command =~ ^(calls|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
+        _sockfuse_destinations "$sockfuse" "${word#:}"
+        return
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         compopt -o filenames 2>/dev/null

@@ -20,7 +20,6 @@
 #include "segment/calls.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "segment/call_record.h"
@@ -134,6 +133,28 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
     return true;
 }
 
+/* Whoever writes faster than it can be read is about to be seen in another state. */
+#define WHOLE_TRIES 8u
+
+bool calls_read_waiting(const struct segment *segment, uint32_t call, struct call_view *view)
+{
+    const struct call *record = record_at(segment, call);
+
+    for (unsigned int tries = 0; tries < WHOLE_TRIES; tries++) {
+        if (!calls_read(segment, call, view) || (!view->in_flight && view->settled != CALL_OVERDUE))
+            return false;
+        /* Acquire: before the state and the owner are looked at again. */
+        view->circuit = atomic_load_explicit(&record->circuit, memory_order_acquire);
+        view->started_ns = atomic_load_explicit(&record->started_ns, memory_order_acquire);
+        view->due_ns = atomic_load_explicit(&record->due_ns, memory_order_acquire);
+        view->ticket.token = atomic_load_explicit(&record->token, memory_order_acquire);
+        if (atomic_load_explicit(&record->state, memory_order_acquire) == view->raw &&
+            atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed) == view->owner)
+            return true;
+    }
+    return false;
+}
+
 uint32_t calls_number(const struct call_view *view)
 {
     return state_number(view->raw);
@@ -236,20 +257,6 @@ bool liveness_ask(struct liveness *liveness, const struct segment *segment, uint
         liveness->holder[place] = holder;
     }
     return liveness->alive[place];
-}
-
-void calls_count_in_flight(const struct segment *segment, uint32_t *counts)
-{
-    struct liveness liveness = {0};
-
-    memset(counts, 0, segment->capacity.circuits * sizeof *counts);
-    for (uint32_t call = 0; call < calls_limit(segment); call++) {
-        struct call_view view;
-
-        if (calls_read(segment, call, &view) && view.circuit < segment->capacity.circuits && view.in_flight &&
-            liveness_ask(&liveness, segment, view.owner))
-            counts[view.circuit]++;
-    }
 }
 
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit)

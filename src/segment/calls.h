@@ -4,8 +4,8 @@
  * A record is free (owner 0), or its owner's from calls_claim to calls_release. Its state word carries the number of
  * the present call; nothing of a call changes without its state word changing too, so whoever read a call and then
  * wins the CAS of its state has read it whole. Between calls, and while free, a record is settled. Private to
- * src/segment and src/guard, but for CALL_NONE and calls_in_flight; engines use guard.h. Async-signal-safe; nothing
- * waits; system calls only where said.
+ * src/segment and src/guard, but for CALL_NONE and what observers read; engines use guard.h. Async-signal-safe;
+ * nothing waits; system calls only where said.
  */
 #ifndef SOCKFUSE_SEGMENT_CALLS_H
 #define SOCKFUSE_SEGMENT_CALLS_H
@@ -80,6 +80,11 @@ bool calls_read(const struct segment *segment, uint32_t call, struct call_view *
 /* As calls_read, and false too if it is somebody else's, for instance the parent's in a fork's child. */
 bool calls_read_own(const struct segment *segment, uint32_t call, uint32_t owner, struct call_view *view);
 /*
+ * For observers: a call that is waited for, in flight or charged while it hangs, of which no end was seen. Read whole:
+ * what changes while it is read is read again, and at last left out. No system call.
+ */
+bool calls_read_waiting(const struct segment *segment, uint32_t call, struct call_view *view);
+/*
  * Only how far the owner's call has come, for what is asked at every send and receive; false: settled, not begun, or
  * not `owner`'s.
  */
@@ -103,8 +108,6 @@ uint32_t calls_limit(const struct segment *segment);
 
 /* Calls in flight on a circuit whose owner is not known to be dead; for observers. System calls. */
 uint32_t calls_in_flight(const struct segment *segment, uint32_t circuit);
-/* The same of all circuits at once: `counts` has a place for each that the segment has room for. */
-void calls_count_in_flight(const struct segment *segment, uint32_t *counts);
 
 /* Whether holders live, each asked once. Start with all zero. */
 #define LIVENESS_PLACES 64u

@@ -519,7 +519,7 @@ circuit = address
         self.calls(server, count=2)
         self.sandbox.clock.advance_seconds(0.25)
         names, rows, _ = self.rows("-p", self.sandbox.policy_path)
-        self.assertEqual(names, ["DESTINATION", "STATE", "FAILURES", "IN FLIGHT", "CALLS", "FAILED", "REFUSED",
+        self.assertEqual(names, ["DESTINATION", "STATE", "FAILURES", "WAITING", "CALLS", "FAILED", "REFUSED",
                                  "LAST FAILURE"])
         ((cells, line),) = rows
         self.assertEqual(cells[:-1], [server.destination, "closed", "2/3", "0", "2", "2", "0"])

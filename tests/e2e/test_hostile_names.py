@@ -3,17 +3,19 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import LIBRARY, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http  # noqa: E402
+from fixtures import (LIBRARY, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, eventually,  # noqa: E402
+                      stay_silent)
 
 load_tests = ParallelSuite.load(4)
 # Sets a window's title, turns red by both forms of CSI, goes to the line's beginning, ends the line, deletes.
 EVIL = "a\x1b]0;t\x07\x1b[31m\u009b1m\rb\nFORGED\x7fd\x08"
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-COMMANDS = ("run", "check", "status", "events", "open", "close", "auto", "reload")
+COMMANDS = ("run", "check", "status", "events", "calls", "open", "close", "auto", "reload")
 
 
 class HostileNames(unittest.TestCase):
@@ -55,12 +57,13 @@ class HostileNames(unittest.TestCase):
         for words in (("run", "-t", EVIL, "true"), ("run", "-t", "a:1", "-o", EVIL, "true"),
                       ("run", "-t", "a:1", "-o", EVIL + "=1", "true"), ("run", "-t", "127.0.0.1:1", EVIL),
                       ("run", EVIL), ("events", "--since", EVIL), ("open", "--for", EVIL, "a:1"),
-                      ("open", EVIL + ":1"), ("check", "--for", EVIL), ("check", "--for", "/" + EVIL)):
+                      ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL), ("check", "--for", EVIL), ("check", "--for", "/" + EVIL)):
             self.says(*words)
 
     def test_folders_that_the_environment_names(self):
         for name in ("SOCKFUSE_STATE", "SOCKFUSE_CLOCK", "XDG_CONFIG_HOME", "SOCKFUSE_POLICY", "PATH"):
-            for words in (("status",), ("events",), ("run", "-t", "127.0.0.1:1", "true"), ("check", "--for", "true"),
+            for words in (("status",), ("events",), ("calls",), ("run", "-t", "127.0.0.1:1", "true"),
+                          ("check", "--for", "true"),
                           ("open", "a:1"), ("reload",)):
                 self.says(*words, env={name: self.folder})
 
@@ -71,7 +74,8 @@ class HostileNames(unittest.TestCase):
         for words in (("--match", "127.0.0.1:1"), ("--match", "127.0.0.2:1")):
             self.says("check", *words, self.policy)
         self.assertEqual(self.says("run", "-p", self.policy, "true").status, 0)
-        for words in (("status",), ("status", "-p", self.policy), ("events",), ("events", "-p", self.policy)):
+        for words in (("status",), ("status", "-p", self.policy), ("events",), ("events", "-p", self.policy),
+                      ("calls",), ("calls", "-p", self.policy)):
             self.assertEqual(self.says(*words).status, 0, words)
         for words in (("reload",), ("reload", "-p", self.policy), ("open", "-p", self.policy, "127.0.0.1:1"),
                       ("close", "127.0.0.1:1"), ("auto", "127.0.0.1:1")):
@@ -104,6 +108,21 @@ class HostileNames(unittest.TestCase):
         self.says("events")
         names = [json.loads(line)["program"] for line in self.says("events", "--json").stdout.splitlines()]
         self.assertTrue(names)
+
+    def test_calls_of_such_a_program_to_such_a_place(self):
+        program = shutil.copy("/usr/bin/curl", os.path.join(self.folder, EVIL))
+        server = Server(stay_silent, family=socket.AF_UNIX, file=EVIL)
+        self.addCleanup(server.stop)
+        self.write("[unix:/*]\n")
+        self.sandbox.popen([SOCKFUSE, "run", "-p", self.policy, "--", program, "-s", "--unix-socket", server.path,
+                            "http://a/"], how="command")
+        self.assertTrue(eventually(lambda: server.requests == 1, 30))
+        (call,) = json.loads(self.says("calls", "--json").stdout)
+        self.assertTrue(call["destination"].startswith("unix:/"))
+        for words in ((), (call["destination"],), (call["target"],)):
+            self.assertIn("answer", self.says("calls", *words).stdout)
+        follower = self.sandbox.popen([SOCKFUSE, "calls", "-f", "--older", "0ms"], how="command", stdout=-1)
+        self.assertNotRegex(follower.stdout.readline().decode(), CONTROL)
 
     def test_a_bad_policy_is_told_by_the_library_as_safely(self):
         self.write("[a:1]\nmode = x\n")

@@ -86,10 +86,15 @@ class Commands(unittest.TestCase):
         written = set(re.findall(r"(?m)^\.It ([A-Z ]+)$", self.sections["status"]))
         self.assertEqual(written, set(names) - {"TARGET", "DESTINATION"})
 
+    def test_every_column_of_the_calls_is_explained(self):
+        columns = re.search(r"call_columns\[\] = \{(.*?)\};", read("src/cli/calls_output.c"), re.S)[1]
+        written = re.findall(r"(?m)^\.It ([A-Z ]+)$", self.sections["calls"])
+        self.assertEqual(written, re.findall(r'"([A-Z ]+)"', columns))
+
     def test_every_member_of_the_json_is_named(self):
         page = self.page.split("\n.Sh JSON\n")[1].split("\n.Sh ")[0]
         words = set(re.findall(r"\w+", page))
-        status = read("src/cli/status_json.c")
+        status = read("src/cli/status_json.c") + read("src/cli/calls_output.c")
         members = set(re.findall(r'json_\w+\(json, "(\w+)"', status))
         members |= set(re.findall(r'\{"(\w+)", COUNT_', status))
         event = read("src/segment/event.c")

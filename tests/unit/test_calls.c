@@ -310,6 +310,27 @@ static void no_record_is_ever_two_threads(void **state)
     assert_in_range(calls_limit(*state), 1, MARKS);
 }
 
+static void who_waits_is_who_is_in_flight_or_was_charged_while_it_hangs(void **state)
+{
+    struct call_view view;
+    uint32_t call = calls_claim(*state, HOLDER);
+
+    assert_false(calls_read_waiting(*state, call, &view));
+    begin(*state, call, &some_ticket);
+    assert_true(calls_read_waiting(*state, call, &view));
+    assert_true(view.in_flight);
+    assert_int_equal(view.started_ns, 100);
+    assert_true(calls_settle(*state, call, &view, CALL_OVERDUE));
+    assert_true(calls_read_waiting(*state, call, &view));
+    assert_false(view.in_flight);
+    assert_int_equal(view.phase, PHASE_CONNECTING);
+    assert_true(calls_settle(*state, call, &view, CALL_OVERDUE_ENDED));
+    assert_false(calls_read_waiting(*state, call, &view));
+    assert_true(calls_read(*state, call, &view) && calls_reserve(*state, call, &view));
+    assert_false(calls_read_waiting(*state, call, &view));
+    assert_false(calls_read_waiting(*state, CALL_NONE, &view));
+}
+
 #define CALLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -330,6 +351,7 @@ int main(void)
         CALLS_TEST(the_number_of_calls_on_a_record_wraps_past_zero),
         CALLS_TEST(who_lost_a_claimed_record_begins_nothing_on_it),
         CALLS_TEST(no_record_is_ever_two_threads),
+        CALLS_TEST(who_waits_is_who_is_in_flight_or_was_charged_while_it_hangs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include "cli/cli.c"
 #include "cli/destination.c"
 #include "cli/differences.c"
+#include "cli/inflight.c"
 #include "cli/json.c"
 #include "cli/rows.c"
 #include "cli/status_json.c"
