@@ -16,8 +16,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NS_PER_S UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
+#include "base/units.h"
 
 /*
  * Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Learns how far

@@ -1,13 +1,14 @@
 /*
  * text.c - the bounded text builder, and what becomes of bytes that are no good text.
  *
- * All that is added goes through text_add_bytes, which alone knows the bounds. Names come from other processes and from
+ * All that is added goes through text_add_bytes and text_add_byte, which alone know the bounds. Names come from other processes and from
  * policies, so they may hold anything: JSON and terminals get them escaped.
  */
 #include "base/text.h"
 
-#include <errno.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 void text_start(struct text *text, char *buffer, size_t size)
 {
@@ -33,9 +34,26 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count)
     text->at[text->length] = '\0';
 }
 
+void text_add_byte(struct text *text, char byte)
+{
+    if (text->size > text->length && text->size - text->length > 1) {
+        text->at[text->length++] = byte;
+        text->at[text->length] = '\0';
+    } else {
+        text->cut = true;
+    }
+}
+
 void text_add(struct text *text, const char *string)
 {
     text_add_bytes(text, string, strlen(string));
+}
+
+size_t text_whole(struct text *text)
+{
+    if (text->cut && text->size > 0)
+        text->at[text->length = 0] = '\0';
+    return text->cut ? 0 : text->length;
 }
 
 void text_add_padded(struct text *text, uint64_t number, unsigned int digits)
@@ -59,7 +77,7 @@ void text_add_unsigned(struct text *text, uint64_t number)
 void text_add_signed(struct text *text, int64_t number)
 {
     if (number < 0)
-        text_add_bytes(text, "-", 1);
+        text_add_byte(text, '-');
     text_add_unsigned(text, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
@@ -74,28 +92,6 @@ void text_add_hex(struct text *text, uint64_t number, unsigned int digits)
         number >>= 4;
     }
     text_add_bytes(text, buffer + at, sizeof buffer - at);
-}
-
-/*
- * Length of the well-formed UTF-8 character at `bytes` (RFC 3629: no overlong form, no surrogate, at most U+10FFFF),
- * 0 if there is none. The zero byte at the end of the string ends every sequence that is too short.
- */
-static size_t utf8_character(const unsigned char *bytes)
-{
-    unsigned char first = bytes[0];
-    if (first < 0x80)
-        return 1;
-    size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (bytes[1] < low || bytes[1] > high)
-        return 0;
-    for (size_t at = 2; at < length; at++)
-        if (bytes[at] < 0x80 || bytes[at] > 0xbf)
-            return 0;
-    return length;
 }
 
 /*
@@ -127,12 +123,12 @@ static unsigned int code_point(const unsigned char *bytes, size_t length)
 static size_t json_piece(const unsigned char **string, char piece[8])
 {
     const unsigned char *bytes = *string;
-    size_t length = utf8_character(bytes);
+    size_t length = utf8_character((const char *)bytes);
     struct text text;
     text_start(&text, piece, 8);
     if (bytes[0] == '"' || bytes[0] == '\\') {
-        text_add_bytes(&text, "\\", 1);
-        text_add_bytes(&text, (const char *)bytes, 1);
+        text_add_byte(&text, '\\');
+        text_add_byte(&text, (char)bytes[0]);
     } else if (length > 0 && !is_control(bytes)) {
         text_add_bytes(&text, (const char *)bytes, length);
     } else {
@@ -147,7 +143,7 @@ static size_t json_piece(const unsigned char **string, char piece[8])
 void text_add_json_cut(struct text *text, const char *string, size_t most)
 {
     size_t added = 0;
-    text_add_bytes(text, "\"", 1);
+    text_add_byte(text, '"');
     for (const unsigned char *at = (const unsigned char *)string; *at;) {
         char piece[8];
         size_t length = json_piece(&at, piece);
@@ -156,7 +152,7 @@ void text_add_json_cut(struct text *text, const char *string, size_t most)
         text_add_bytes(text, piece, length);
         added += length;
     }
-    text_add_bytes(text, "\"", 1);
+    text_add_byte(text, '"');
 }
 
 void text_add_json(struct text *text, const char *string)
@@ -167,7 +163,7 @@ void text_add_json(struct text *text, const char *string)
 void text_add_printable(struct text *text, const char *string)
 {
     for (const unsigned char *at = (const unsigned char *)string; *at;) {
-        size_t length = utf8_character(at);
+        size_t length = utf8_character((const char *)at);
         if (length > 0 && !is_control(at)) {
             text_add_bytes(text, (const char *)at, length);
         } else {
@@ -180,82 +176,4 @@ void text_add_printable(struct text *text, const char *string)
         }
         at += length;
     }
-}
-
-const char *errno_name(int error)
-{
-#define NAME(symbol)                                                                                                   \
-    case symbol:                                                                                                       \
-        return #symbol
-    switch (error) {
-    case 0:
-        return "";
-        NAME(EPERM);
-        NAME(ENOENT);
-        NAME(EINTR);
-        NAME(EIO);
-        NAME(ENXIO);
-        NAME(EBADF);
-        NAME(EAGAIN);
-        NAME(ENOMEM);
-        NAME(EACCES);
-        NAME(EFAULT);
-        NAME(EBUSY);
-        NAME(EEXIST);
-        NAME(ENODEV);
-        NAME(ENOTDIR);
-        NAME(EISDIR);
-        NAME(EINVAL);
-        NAME(ENFILE);
-        NAME(EMFILE);
-        NAME(EFBIG);
-        NAME(ENOSPC);
-        NAME(EROFS);
-        NAME(EPIPE);
-        NAME(ENAMETOOLONG);
-        NAME(ENOSYS);
-        NAME(ELOOP);
-        NAME(ENODATA);
-        NAME(ETIME);
-        NAME(EPROTO);
-        NAME(EBADMSG);
-        NAME(EOVERFLOW);
-        NAME(EUSERS);
-        NAME(ENOTSOCK);
-        NAME(EDESTADDRREQ);
-        NAME(EMSGSIZE);
-        NAME(EPROTOTYPE);
-        NAME(ENOPROTOOPT);
-        NAME(EPROTONOSUPPORT);
-        NAME(ESOCKTNOSUPPORT);
-        NAME(EOPNOTSUPP);
-        NAME(EPFNOSUPPORT);
-        NAME(EAFNOSUPPORT);
-        NAME(EADDRINUSE);
-        NAME(EADDRNOTAVAIL);
-        NAME(ENETDOWN);
-        NAME(ENETUNREACH);
-        NAME(ENETRESET);
-        NAME(ECONNABORTED);
-        NAME(ECONNRESET);
-        NAME(ENOBUFS);
-        NAME(EISCONN);
-        NAME(ENOTCONN);
-        NAME(ESHUTDOWN);
-        NAME(ETOOMANYREFS);
-        NAME(ETIMEDOUT);
-        NAME(ECONNREFUSED);
-        NAME(EHOSTDOWN);
-        NAME(EHOSTUNREACH);
-        NAME(EALREADY);
-        NAME(EINPROGRESS);
-        NAME(ESTALE);
-        NAME(EDQUOT);
-        NAME(ECANCELED);
-        NAME(ENONET);
-        NAME(ECOMM);
-    default:
-        return "unknown";
-    }
-#undef NAME
 }

@@ -12,11 +12,10 @@
 #include "breaker/circuit.h"
 #include "breaker/word.h"
 
-#define PERMILLE 1000u
-/* Two floors that one clock has set do not lie further apart: the longest retry_after_max that there is. */
 /* A CAS loses only to another floor. More of them in a row than this are corrupt memory that never rests. */
 #define LOOKS_MAX 4096u
-#define FLOORS_APART_MAX_NS (UINT64_C(30) * 86400 * 1000000000)
+/* Two floors that one clock has set do not lie further apart: the longest retry_after_max that there is. */
+#define FLOORS_APART_MAX_NS SETTING_MAX_NS
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
 {

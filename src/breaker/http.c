@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 /* What is longer than this is no head that anybody would read to its end. */
 #define HEAD_BYTES_MAX 65536u
 /* No status line that is read in one go is longer. */
@@ -39,11 +41,6 @@ enum found { FOUND_NONE, FOUND_SHORT_DATE, FOUND_DATE, FOUND_SECONDS };
 static const char version[] = "HTTP/1.x "; /* http_may_begin knows the first byte */
 static const char header_name[] = "retry-after";
 
-static bool is_digit(unsigned char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
 static bool is_blank(unsigned char byte)
 {
     return byte == ' ' || byte == '\t';
@@ -63,7 +60,7 @@ static void go(struct http_reader *reader, enum state state)
 static void in_version(struct http_reader *reader, unsigned char byte)
 {
     char expected = version[reader->matched];
-    if (expected == 'x' ? !is_digit(byte) : byte != (unsigned char)expected) {
+    if (expected == 'x' ? !ascii_is_digit(byte) : byte != (unsigned char)expected) {
         go(reader, DONE_NONE);
         return;
     }
@@ -73,7 +70,7 @@ static void in_version(struct http_reader *reader, unsigned char byte)
 
 static void in_status(struct http_reader *reader, unsigned char byte)
 {
-    if (!is_digit(byte) || (reader->matched == 0 && byte == '0')) {
+    if (!ascii_is_digit(byte) || (reader->matched == 0 && byte == '0')) {
         go(reader, DONE_NONE);
         return;
     }
@@ -120,8 +117,7 @@ static void in_other_line(struct http_reader *reader, unsigned char byte)
 
 static void in_name(struct http_reader *reader, unsigned char byte)
 {
-    unsigned char lower = byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte | 0x20) : byte;
-    if (lower != (unsigned char)header_name[reader->matched]) {
+    if (ascii_lower((char)byte) != header_name[reader->matched]) {
         in_other_line(reader, byte);
         return;
     }
@@ -195,7 +191,7 @@ static void after_value_cr(struct http_reader *reader, unsigned char byte)
 
 static void in_seconds(struct http_reader *reader, unsigned char byte)
 {
-    if (!is_digit(byte)) {
+    if (!ascii_is_digit(byte)) {
         after_value(reader, byte);
         return;
     }
@@ -217,8 +213,8 @@ static void at_value(struct http_reader *reader, unsigned char byte)
     if (is_blank(byte))
         return;
     reader->value = (union http_value){0};
-    reader->reading = is_digit(byte) ? FOUND_SECONDS : FOUND_DATE;
-    if (is_digit(byte)) {
+    reader->reading = ascii_is_digit(byte) ? FOUND_SECONDS : FOUND_DATE;
+    if (ascii_is_digit(byte)) {
         go(reader, IN_SECONDS);
         in_seconds(reader, byte);
     } else {
@@ -316,9 +312,9 @@ unsigned int http_status_at_once(const void *bytes, size_t count)
 {
     enum { MINOR = 7, STATUS = sizeof version - 1, REASON = STATUS + 3 };
     const char *text = bytes;
-    if (count <= REASON || memcmp(text, version, MINOR) != 0 || !is_digit((unsigned char)text[MINOR]) ||
+    if (count <= REASON || memcmp(text, version, MINOR) != 0 || !ascii_is_digit((unsigned char)text[MINOR]) ||
         text[MINOR + 1] != ' ' || text[STATUS] < '2' || text[STATUS] > '9' ||
-        !is_digit((unsigned char)text[STATUS + 1]) || !is_digit((unsigned char)text[STATUS + 2]) ||
+        !ascii_is_digit((unsigned char)text[STATUS + 1]) || !ascii_is_digit((unsigned char)text[STATUS + 2]) ||
         (text[REASON] != ' ' && text[REASON] != '\r' && text[REASON] != '\n'))
         return 0;
     unsigned int status = (unsigned int)(text[STATUS] - '0') * 100 + (unsigned int)(text[STATUS + 1] - '0') * 10 +

@@ -5,6 +5,9 @@
 
 #include <stdbool.h>
 
+#include "base/ascii.h"
+#include "base/date.h"
+
 enum step { IN_DAY_NAME, IN_LONG_DAY_NAME, IN_PATTERN };
 
 /*
@@ -92,13 +95,13 @@ static bool take_month(struct http_date *date, unsigned char byte, bool first, b
 static bool take_digit(uint8_t *part, unsigned char byte)
 {
     *part = (uint8_t)(*part * 10u + (byte - '0'));
-    return byte >= '0' && byte <= '9';
+    return ascii_is_digit(byte);
 }
 
 static bool take_year(struct http_date *date, unsigned char byte)
 {
     date->year = (uint16_t)(date->year * 10u + (byte - '0'));
-    return byte >= '0' && byte <= '9';
+    return ascii_is_digit(byte);
 }
 
 /* The byte that stands at `pattern`; `behind` is the one that the pattern has before it, or a blank. */
@@ -129,17 +132,10 @@ static unsigned int whole_year(const struct http_date *date)
     return date->form == HTTP_DATE_RFC850 ? 2000u + date->year : date->year;
 }
 
-static unsigned int days_of_month(unsigned int month, unsigned int year)
-{
-    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return month == 1 && leap ? 29 : days[month];
-}
-
 static bool exists(const struct http_date *date)
 {
-    return date->day >= 1 && date->day <= days_of_month(date->month, whole_year(date)) && date->hour <= 23 &&
-           date->minute <= 59 && date->second <= 60;
+    return date_exists(whole_year(date), date->month + 1u, date->day) && date->hour <= 23 && date->minute <= 59 &&
+           date->second <= 60;
 }
 
 enum http_date_progress http_date_read(struct http_date *date, unsigned char byte)
@@ -157,20 +153,11 @@ enum http_date_progress http_date_read(struct http_date *date, unsigned char byt
     return exists(date) ? HTTP_DATE_WHOLE : HTTP_DATE_NONE;
 }
 
-/* Days from 1 January of the year 1 to that of `year`. */
-static uint64_t days_before(uint64_t year)
-{
-    year--;
-    return year * 365 + year / 4 - year / 100 + year / 400;
-}
-
 uint64_t http_date_s(const struct http_date *date)
 {
     unsigned int year = whole_year(date);
     if (year < 1970)
         return 0;
-    uint64_t days = days_before(year) - days_before(1970) + date->day - 1u;
-    for (unsigned int month = 0; month < date->month; month++)
-        days += days_of_month(month, year);
+    uint64_t days = date_days(year, date->month + 1u, date->day);
     return ((days * 24 + date->hour) * 60 + date->minute) * 60 + date->second;
 }

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define METHOD_BYTES_MAX 24u
 /* What is longer than this is no head that any server would read to its end. */
 #define HEAD_BYTES_MAX 65536u
@@ -67,11 +69,6 @@ static void note(struct http_request *request, enum framing framing)
     request->framing |= (uint8_t)framing;
 }
 
-static unsigned char lower(unsigned char byte)
-{
-    return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte | 0x20) : byte;
-}
-
 static bool is_blank(unsigned char byte)
 {
     return byte == ' ' || byte == '\t';
@@ -101,8 +98,7 @@ static void in_target(struct http_request *request, unsigned char byte)
 static void in_version(struct http_request *request, unsigned char byte)
 {
     const size_t fixed = sizeof version - 1;
-    bool is_digit = byte >= '0' && byte <= '9';
-    if (request->matched == fixed ? !is_digit : byte != (unsigned char)version[request->matched])
+    if (request->matched == fixed ? !ascii_is_digit(byte) : byte != (unsigned char)version[request->matched])
         go(request, DONE_NONE);
     else if (++request->matched > fixed)
         go(request, AFTER_VERSION);
@@ -135,7 +131,7 @@ static void in_other_line(struct http_request *request, unsigned char byte)
 static void in_name(struct http_request *request, unsigned char byte)
 {
     const char *name = names[request->header];
-    if (lower(byte) != (unsigned char)name[request->matched])
+    if (ascii_lower((char)byte) != name[request->matched])
         in_other_line(request, byte);
     else if (name[++request->matched] == '\0')
         go(request, AFTER_NAME);
@@ -152,7 +148,7 @@ static void at_line(struct http_request *request, unsigned char byte)
         return;
     }
     for (unsigned int i = 0; i < HEADERS; i++) {
-        if (lower(byte) == (unsigned char)names[i][0]) { /* each begins with a letter of its own */
+        if (ascii_lower((char)byte) == names[i][0]) { /* each begins with a letter of its own */
             request->header = (uint8_t)i;
             go(request, IN_NAME);
             in_name(request, byte);
@@ -193,7 +189,7 @@ static void in_length(struct http_request *request, unsigned char byte)
         request->matched = request->matched == 0 && byte != '\r' ? 0 : 2;
         return;
     }
-    if (byte < '0' || byte > '9' || request->matched == 2 || request->left > UINT64_MAX / 10 - 1) {
+    if (!ascii_is_digit(byte) || request->matched == 2 || request->left > UINT64_MAX / 10 - 1) {
         go(request, DONE_NONE);
         return;
     }
@@ -209,7 +205,7 @@ static void in_codings(struct http_request *request, unsigned char byte)
     if (byte == ',') {
         request->matched = 0;
         request->framing &= (uint8_t)~IS_CHUNKED;
-    } else if (request->matched < sizeof chunked - 1 && lower(byte) == (unsigned char)chunked[request->matched]) {
+    } else if (request->matched < sizeof chunked - 1 && ascii_lower((char)byte) == chunked[request->matched]) {
         if (++request->matched == sizeof chunked - 1)
             note(request, IS_CHUNKED);
     } else {
@@ -224,7 +220,7 @@ static void in_expectation(struct http_request *request, unsigned char byte)
         return;
     if (request->matched >= sizeof go_on - 1)
         return;
-    if (lower(byte) != (unsigned char)go_on[request->matched])
+    if (ascii_lower((char)byte) != go_on[request->matched])
         request->matched = UINT8_MAX;
     else if (++request->matched == sizeof go_on - 1)
         note(request, IS_EXPECTED);
@@ -251,10 +247,10 @@ static void in_value(struct http_request *request, unsigned char byte)
 
 static int hex_digit(unsigned char byte)
 {
-    if (byte >= '0' && byte <= '9')
+    if (ascii_is_digit(byte))
         return byte - '0';
-    byte = lower(byte);
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
+    const char letter = ascii_lower((char)byte);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
 static void end_chunk_line(struct http_request *request)

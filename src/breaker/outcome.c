@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /*
  * The last words of a program that is done (a TLS close_notify, an HTTP/2 GOAWAY, "quit") look like a request: only a
  * longer wait than this was a wait for an answer.
@@ -345,16 +347,13 @@ const char *neutral_reason_name(unsigned int reason)
 
 const char *failure_label(unsigned int kind, unsigned int http_status, char text[FAILURE_LABEL_MAX])
 {
-    static const char prefix[] = "http-";
-    const size_t length = sizeof prefix - 1;
+    struct text label;
 
     if (kind != FAILURE_HTTP || http_status < HTTP_STATUS_MIN || http_status > HTTP_STATUS_MAX)
         return failure_kind_name(kind);
-    memcpy(text, prefix, length);
-    text[length] = (char)('0' + http_status / 100);
-    text[length + 1] = (char)('0' + http_status / 10 % 10);
-    text[length + 2] = (char)('0' + http_status % 10);
-    text[length + 3] = '\0';
+    text_start(&label, text, FAILURE_LABEL_MAX);
+    text_add(&label, "http-");
+    text_add_unsigned(&label, http_status);
     return text;
 }
 

@@ -10,12 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/units.h"
+
 /* How many probes a half-open circuit can have in flight at the most: the width of the lease bitmap in its word. */
 #define CIRCUIT_LEASES 8u
 /* Consecutive failures are counted in 16 bits. */
 #define CIRCUIT_FAILURES_MAX 65535u
 /* Successful probes are counted in 7 bits. */
 #define CIRCUIT_SUCCESSES_MAX 127u
+/* No setting is longer: a pause with its jitter stays far below the 2^56 ns that a circuit's word can hold. */
+#define SETTING_MAX_NS (30 * NS_PER_DAY)
 /* In `window`: the rest is a number of calls, not nanoseconds. */
 #define WINDOW_CALLS (UINT64_C(1) << 63)
 /* The longest window of calls; so many outcomes have a place. */

@@ -17,7 +17,6 @@
 
 /* A CAS loses only to somebody else's, so this is met only if hostile memory never comes to rest. */
 #define TRIES_MAX 65536u
-#define PERMILLE 1000u
 
 /* Pinned: processes of another word size share it. */
 _Static_assert(offsetof(struct window, head) == 64 && offsetof(struct window, chunks) == 128, "pinned");

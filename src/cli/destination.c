@@ -20,7 +20,7 @@ static bool take_pattern(struct destination *destination, const struct pattern *
     destination->endpoint.port = pattern->port_first;
     if (pattern->kind == PATTERN_HOST) {
         destination->name = copy_text(pattern->host);
-        snprintf(destination->text, sizeof destination->text, "%.254s:%u", pattern->host, pattern->port_first);
+        snprintf(destination->text, sizeof destination->text, "%s:%u", pattern->host, pattern->port_first);
         return true;
     }
     return pattern->kind == PATTERN_NETWORK && network->family != ENDPOINT_NONE &&

@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/ascii.h"
+#include "base/date.h"
+#include "base/units.h"
 #include "cli/duration.h"
-
-#define NS_PER_MINUTE (60 * NS_PER_S)
-#define NS_PER_HOUR (60 * NS_PER_MINUTE)
-#define NS_PER_DAY (24 * NS_PER_HOUR)
 
 const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX])
 {
@@ -33,11 +31,6 @@ const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX])
     return text;
 }
 
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
 /* The unit at `*text`, which is set behind it; 0: none. */
 static uint64_t read_unit(const char **text)
 {
@@ -45,7 +38,7 @@ static uint64_t read_unit(const char **text)
         const char *name;
         uint64_t ns;
     } units[] = {
-        {"ns", 1},          {"us", 1000},      {"ms", NS_PER_MS},     {"s", NS_PER_S}, {"m", NS_PER_MINUTE},
+        {"ns", 1},          {"us", NS_PER_US}, {"ms", NS_PER_MS},     {"s", NS_PER_S}, {"m", NS_PER_MINUTE},
         {"h", NS_PER_HOUR}, {"d", NS_PER_DAY}, {"w", 7 * NS_PER_DAY},
     };
     size_t length = 0;
@@ -66,19 +59,14 @@ bool span_parse(const char *text, uint64_t *span_ns)
     if (text[0] == '\0')
         return false;
     while (*text != '\0') {
-        uint64_t whole = 0, fraction = 0, divisor = 1;
-        if (!is_digit(*text))
+        uint64_t whole, fraction = 0, divisor = 1;
+        if (!ascii_number(&text, &whole) || whole == UINT64_MAX)
             return false;
-        for (; is_digit(*text); text++) {
-            if (whole > UINT64_MAX / 20)
-                return false;
-            whole = whole * 10 + (uint64_t)(*text - '0');
-        }
         if (*text == '.') {
             text++;
-            if (!is_digit(*text))
+            if (!ascii_is_digit(*text))
                 return false;
-            for (; is_digit(*text); text++) {
+            for (; ascii_is_digit(*text); text++) {
                 if (divisor < NS_PER_S) { /* more digits mean nothing */
                     fraction = fraction * 10 + (uint64_t)(*text - '0');
                     divisor *= 10;
@@ -97,18 +85,6 @@ bool span_parse(const char *text, uint64_t *span_ns)
     return true;
 }
 
-/* Exactly `digits` digits. */
-static bool read_number(const char **text, int digits, int64_t *number)
-{
-    *number = 0;
-    for (; digits > 0; digits--, (*text)++) {
-        if (!is_digit(**text))
-            return false;
-        *number = *number * 10 + (**text - '0');
-    }
-    return true;
-}
-
 static bool read_byte(const char **text, const char *accepted)
 {
     if (**text == '\0' || strchr(accepted, **text) == NULL)
@@ -117,66 +93,51 @@ static bool read_byte(const char **text, const char *accepted)
     return true;
 }
 
-/* Days since 1970-01-01 in the proleptic Gregorian calendar, by eras of 400 years that begin in March. */
-static int64_t days_since_epoch(int64_t year, int64_t month, int64_t day)
-{
-    if (month <= 2)
-        year--;
-    int64_t era = year / 400, of_era = year % 400;
-    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static int64_t days_in_month(int64_t year, int64_t month)
-{
-    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return days[month - 1] + (month == 2 && leap);
-}
-
 /* "Z", "+01:00" or nothing: seconds to be taken off. */
 static bool read_zone(const char **text, int64_t *seconds)
 {
     *seconds = 0;
     if (**text == '\0' || read_byte(text, "Zz"))
         return true;
-    int64_t sign = **text == '-' ? -1 : 1, hours, minutes;
-    if (!read_byte(text, "+-") || !read_number(text, 2, &hours) || !read_byte(text, ":") ||
-        !read_number(text, 2, &minutes) || hours > 23 || minutes > 59)
+    const int64_t sign = **text == '-' ? -1 : 1;
+    unsigned int hours, minutes;
+    if (!read_byte(text, "+-") || !ascii_digits(text, 2, &hours) || !read_byte(text, ":") ||
+        !ascii_digits(text, 2, &minutes) || hours > 23 || minutes > 59)
         return false;
-    *seconds = sign * (hours * 3600 + minutes * 60);
+    *seconds = sign * ((int64_t)hours * 3600 + minutes * 60);
     return true;
 }
 
 static bool read_time_of_day(const char **text, int64_t *seconds, uint64_t *ns)
 {
-    int64_t hour, minute, second;
+    unsigned int hour, minute, second;
     *ns = 0;
-    if (!read_number(text, 2, &hour) || !read_byte(text, ":") || !read_number(text, 2, &minute) ||
-        !read_byte(text, ":") || !read_number(text, 2, &second) || hour > 23 || minute > 59 || second > 60)
+    if (!ascii_digits(text, 2, &hour) || !read_byte(text, ":") || !ascii_digits(text, 2, &minute) ||
+        !read_byte(text, ":") || !ascii_digits(text, 2, &second) || hour > 23 || minute > 59 || second > 60)
         return false;
-    *seconds = hour * 3600 + minute * 60 + second;
+    *seconds = (int64_t)hour * 3600 + minute * 60 + second;
     if (!read_byte(text, "."))
         return true;
-    if (!is_digit(**text))
+    if (!ascii_is_digit(**text))
         return false;
-    for (uint64_t unit = NS_PER_S / 10; is_digit(**text); (*text)++, unit /= 10)
+    for (uint64_t unit = NS_PER_S / 10; ascii_is_digit(**text); (*text)++, unit /= 10)
         *ns += (uint64_t)(**text - '0') * unit;
     return true;
 }
 
 static bool rfc3339_parse(const char *text, uint64_t *wall_ns)
 {
-    int64_t year, month, day, of_day = 0, zone = 0;
+    unsigned int year, month, day;
+    int64_t of_day = 0, zone = 0;
     uint64_t ns = 0;
-    if (!read_number(&text, 4, &year) || !read_byte(&text, "-") || !read_number(&text, 2, &month) ||
-        !read_byte(&text, "-") || !read_number(&text, 2, &day))
+    if (!ascii_digits(&text, 4, &year) || !read_byte(&text, "-") || !ascii_digits(&text, 2, &month) ||
+        !read_byte(&text, "-") || !ascii_digits(&text, 2, &day))
         return false;
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month))
+    if (year < 1970 || !date_exists(year, month, day))
         return false;
     if (read_byte(&text, "Tt ") && (!read_time_of_day(&text, &of_day, &ns) || !read_zone(&text, &zone)))
         return false;
-    int64_t seconds = days_since_epoch(year, month, day) * 86400 + of_day - zone;
+    int64_t seconds = (int64_t)date_days(year, month, day) * 86400 + of_day - zone;
     /* Nanoseconds since 1970 fit into 64 bits until 2554. */
     if (*text != '\0' || seconds < 0 || seconds >= (int64_t)(UINT64_MAX / NS_PER_S))
         return false;

@@ -62,8 +62,7 @@ static const struct word words[FORCED_WORDS] = {
                        "`sockfuse auto`, or for a time. Failures counted so far are forgotten.\n"},
 };
 
-static const struct value_rule time_rule = {
-    .type = VALUE_DURATION, .minimum = NS_PER_MS, .maximum = UINT64_C(365) * 24 * 3600 * NS_PER_S};
+static const struct value_rule time_rule = {.type = VALUE_DURATION, .minimum = NS_PER_MS, .maximum = 365 * NS_PER_DAY};
 
 /* One command's run. */
 struct order {

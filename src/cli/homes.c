@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "cli/cli.h"
 #include "segment/segment.h"
 
@@ -49,13 +50,12 @@ static void add(struct homes *homes, char *path, uid_t user, bool is_named)
 static bool user_of_name(const char *name, const char *before, uid_t *user)
 {
     const char *digits = name + strlen(before);
-    char *end;
-    if (strncmp(name, before, strlen(before)) != 0 || digits[0] < '0' || digits[0] > '9' ||
-        (digits[0] == '0' && digits[1] != '\0') || strlen(digits) > 10)
+    uint64_t number;
+    if (strncmp(name, before, strlen(before)) != 0 || (digits[0] == '0' && digits[1] != '\0') ||
+        !ascii_is_number(digits, &number) || number >= (uid_t)-1)
         return false;
-    unsigned long long number = strtoull(digits, &end, 10);
     *user = (uid_t)number;
-    return *end == '\0' && number < (uid_t)-1;
+    return true;
 }
 
 /* All BEFORE-UID in a folder, as BEFORE-UID/AFTER. Those of the caller were added before. */

@@ -52,18 +52,13 @@ static int print_overview(FILE *out)
 /* The command that somebody who mistyped probably meant, or only began to type; NULL: none is near. */
 static const char *nearest_command(const char *word)
 {
-    const char *nearest = NULL;
-    unsigned int least = DISTANCE_WORD_MAX;
+    struct nearest nearest = nearest_to(word);
     for (size_t i = 0; i < COMMANDS; i++) {
         if (word[0] != '\0' && strncmp(word, commands[i].name, strlen(word)) == 0)
             return commands[i].name;
-        unsigned int distance = word_distance(word, commands[i].name);
-        if (distance < least) {
-            least = distance;
-            nearest = commands[i].name;
-        }
+        nearest_offer(&nearest, commands[i].name);
     }
-    return word_is_near(word, least) ? nearest : NULL;
+    return nearest_meant(&nearest);
 }
 
 static int unknown_command(const char *name)

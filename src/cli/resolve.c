@@ -10,12 +10,10 @@
 #define _GNU_SOURCE
 #include "cli/resolve.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,13 +27,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 /* A name server that does not answer must not keep the program from its start for longer. */
-#define WITHIN_NS INT64_C(1000000000)
+#define WITHIN_NS NS_PER_S
 #define NAMES_MAX 256
 /* One string of the environment may have 128 KiB; this leaves the program its share. */
 #define TEXT_MAX 32768
@@ -59,13 +57,6 @@ struct lookup {
     struct lookups *all;
     int index;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void add(struct lookups *lookups, const char *host)
 {
@@ -96,12 +87,10 @@ static void spell(char text[TEXT_MAX], const char *name, const struct addrinfo *
 {
     size_t length = 0;
     for (; info != NULL; info = info->ai_next) {
-        char address[INET6_ADDRSTRLEN];
-        const void *bytes = info->ai_family == AF_INET
-                                ? (const void *)&((const struct sockaddr_in *)(const void *)info->ai_addr)->sin_addr
-                                : (const void *)&((const struct sockaddr_in6 *)(const void *)info->ai_addr)->sin6_addr;
-        if ((info->ai_family != AF_INET && info->ai_family != AF_INET6) ||
-            inet_ntop(info->ai_family, bytes, address, sizeof address) == NULL)
+        char address[DESTINATION_MAX];
+        struct endpoint endpoint;
+        if (!endpoint_from_sockaddr(&endpoint, info->ai_addr, info->ai_addrlen) ||
+            endpoint_format_address(&endpoint, address, sizeof address) == 0)
             continue;
         int added = snprintf(text + length, TEXT_MAX - length, "%s%s%s", length > 0 ? "," : name, length > 0 ? "" : "=",
                              address);
@@ -159,11 +148,12 @@ static _Noreturn void help(struct lookups *lookups, pid_t parent)
 /* Waits until all are answered, the time is over, or the helper died of something. */
 static void wait_for_all(const struct lookups *lookups)
 {
-    int64_t end = now_ns() + WITHIN_NS, left;
+    const uint64_t end = clock_real_ns() + WITHIN_NS;
     struct pollfd one = {.fd = lookups->pipe[0], .events = POLLIN};
-    for (ssize_t done = 0; done < lookups->count && (left = end - now_ns()) > 0;) {
+    uint64_t now;
+    for (ssize_t done = 0; done < lookups->count && (now = clock_real_ns()) < end;) {
         char bytes[NAMES_MAX];
-        if (poll(&one, 1, (int)((left + 999999) / 1000000)) <= 0)
+        if (poll(&one, 1, (int)((end - now + NS_PER_MS - 1) / NS_PER_MS)) <= 0)
             continue;
         ssize_t more = read(lookups->pipe[0], bytes, sizeof bytes);
         if (more <= 0)

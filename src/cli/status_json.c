@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/date.h"
-#include "base/text.h"
+#include "base/errno_name.h"
 #include "cli/cli.h"
 #include "cli/status_json.h"
 #include "policy/identity.h"
@@ -72,13 +72,13 @@ static void write_kinds(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
-/* As events write it: the name, or the number of one without a name in our table. */
 static void write_errno(struct json *json, int error)
 {
-    const char *name = errno_name(error);
-    char *number = format_text("errno %d", error);
-    json_string(json, "errno", error == 0 ? NULL : name[0] == 'E' ? name : number);
-    free(number);
+    char buffer[32];
+    struct text name;
+    text_start(&name, buffer, sizeof buffer);
+    text_add_errno(&name, error);
+    json_string(json, "errno", error == 0 ? NULL : buffer);
 }
 
 static void write_last_failure(struct json *json, const struct row *row)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/table.h"
 
@@ -16,7 +17,7 @@
 
 struct cell {
     char *text;
-    size_t width;
+    size_t width; /* in characters: good enough for host names and sections; no wide ones are expected */
     enum colour colour;
 };
 
@@ -47,15 +48,6 @@ const char *colour_start(enum colour colour, bool wanted)
     return wanted ? sequences[colour] : "";
 }
 
-/* Code points: good enough for host names and sections; no wide characters are expected. */
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    for (; *text != '\0'; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
 void table_start(struct table *table, const struct column *columns, size_t column_count)
 {
     *table = (struct table){.columns = columns, .column_count = column_count};
@@ -72,7 +64,7 @@ void table_add(struct table *table, enum colour colour, const char *text)
     }
     struct cell *cell = &table->cells[table->cell_count++];
     cell->text = printable(text != NULL ? text : "");
-    cell->width = width_of(cell->text);
+    cell->width = utf8_count(cell->text);
     cell->colour = colour;
 }
 
@@ -97,7 +89,7 @@ static size_t column_width(const struct table *table, size_t column)
         if (table->cells[i].width > width)
             width = table->cells[i].width;
     }
-    size_t title = width_of(table->columns[column].title);
+    size_t title = utf8_count(table->columns[column].title);
     return width == 0 || width > title ? width : title;
 }
 
@@ -126,7 +118,7 @@ void table_print(struct table *table, FILE *out, unsigned int indent)
         widths[column] = column_width(table, column);
         if (widths[column] > 0) {
             const char *title = table->columns[column].title;
-            print_cell(out, title, width_of(title), &table->columns[column], widths[column], BOLD, coloured, &owed);
+            print_cell(out, title, utf8_count(title), &table->columns[column], widths[column], BOLD, coloured, &owed);
         }
     }
     fputc('\n', out);

@@ -1,21 +1,19 @@
 /*
  * user_options.c - whose circuits a command is about. See user_options.h.
  */
-#include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "cli/cli.h"
 #include "cli/user_options.h"
 
 /* False: no number of a user. The last one means "nobody" to the kernel. */
 static bool number_of_user(const char *text, uid_t *uid)
 {
-    char *end;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number >= (uid_t)-1)
+    uint64_t number;
+    if (!ascii_is_number(text, &number) || number >= (uid_t)-1)
         return false;
     *uid = (uid_t)number;
     return true;

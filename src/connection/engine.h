@@ -105,7 +105,7 @@ struct station *engine_station(enum target_scope scope);
  * To be called before engine_station for a call: looks, once a second at the most, whether the segment's file still
  * stands (one system call); if it was deleted or replaced, the calls go where new processes go (station.h).
  */
-#define STATION_LOOK_NS UINT64_C(1000000000)
+#define STATION_LOOK_NS NS_PER_S
 static inline void engine_look(uint64_t real_ns)
 {
     if (__builtin_expect(real_ns - atomic_load_explicit(&engine.checked_ns, memory_order_relaxed) >= STATION_LOOK_NS,

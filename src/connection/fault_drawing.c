@@ -19,9 +19,7 @@
 #include "connection/system.h"
 #include "guard/fault_numbers.h"
 
-#define PERMILLE 1000u
 #define OWN_NUMBERS 256u /* circuits that are numbered apart in a process without a run */
-#define NS_PER_US UINT64_C(1000)
 
 /* The numbers of calls where no run shares them; a root of this file alone. */
 static _Atomic uint32_t own_numbers[OWN_NUMBERS];

@@ -15,9 +15,8 @@
 #include "connection/socket_state.h"
 #include "connection/system.h"
 
-#define US_PER_S UINT64_C(1000000)
-#define NS_PER_US UINT64_C(1000)
-#define DAY_MS UINT64_C(86400000)
+#define US_PER_S (NS_PER_S / NS_PER_US)
+#define DAY_MS (NS_PER_DAY / NS_PER_MS)
 
 /*
  * A socket may be ready for poll and not for the call: another thread was faster, SO_PEEK_OFF looks beyond what is

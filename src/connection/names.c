@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "connection/pages.h"
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
@@ -131,7 +132,7 @@ static bool make_name(struct host_name *name, const char *text)
         return false;
     memset(name, 0, sizeof *name);
     for (size_t i = 0; i < length; i++)
-        name->text[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+        name->text[i] = ascii_lower(text[i]);
     return true;
 }
 

@@ -14,8 +14,7 @@
 
 #include "policy/endpoint.h"
 
-#define NAMES_MAX 256      /* (name, address) pairs that are remembered */
-#define HOST_NAME_SIZE 256 /* RFC 1035: 253 bytes, and the end */
+#define NAMES_MAX 256 /* (name, address) pairs that are remembered */
 
 /* A number for one answer of the resolver: all its addresses are noted under it. */
 uint32_t names_new_answer(void);

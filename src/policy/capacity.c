@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "policy/complaint.h"
 #include "policy/distance.h"
 
@@ -47,18 +48,13 @@ static bool read_word(const char **text, char word[WORD_MAX])
     return length > 0;
 }
 
-/* A whole number, of more than nine digits the largest that is one here; UINT32_MAX: it is none. */
+/* A whole number, the largest that is one here for all that are larger; UINT32_MAX: it is none. */
 static uint32_t read_number(const char *word)
 {
-    uint32_t number = 0;
-    const size_t length = strlen(word);
-    if (length == 0 || strspn(word, "0123456789") != length)
+    uint64_t number;
+    if (!ascii_is_number(word, &number))
         return UINT32_MAX;
-    if (length > 9)
-        return UINT32_MAX - 1;
-    for (; *word != '\0'; word++)
-        number = number * 10 + (uint32_t)(*word - '0');
-    return number;
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX - 1;
 }
 
 static const struct table *table_named(const char *word)
@@ -75,7 +71,7 @@ static bool complain_of_table(struct complaint why, const char *number, const ch
     if (word[0] == '\0')
         return complain(why, "of what are there %s? " EXPECTED, number);
     for (size_t i = 0; i < TABLES; i++) {
-        if (word_is_near(word, word_distance(word, tables[i].name)))
+        if (word_is_near(word, tables[i].name))
             return complain(why, "`%s` is not known; did you mean `%s`?", word, tables[i].name);
     }
     return complain(why, "`%s` is not known; " EXPECTED, word);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 static unsigned int least(unsigned int a, unsigned int b)
 {
     return a < b ? a : b;
@@ -12,9 +14,7 @@ static unsigned int least(unsigned int a, unsigned int b)
 
 static char plain(char byte)
 {
-    if (byte == '-')
-        return '_';
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+    return byte == '-' ? '_' : ascii_lower(byte);
 }
 
 unsigned int word_distance(const char *a, const char *b)
@@ -39,8 +39,27 @@ unsigned int word_distance(const char *a, const char *b)
     return rows[height % 3][width];
 }
 
-bool word_is_near(const char *word, unsigned int distance)
+static bool is_near(const char *word, unsigned int distance)
 {
     const size_t length = strlen(word);
     return distance <= (length < 6 ? 1 : length / 3);
+}
+
+bool word_is_near(const char *word, const char *name)
+{
+    return is_near(word, word_distance(word, name));
+}
+
+void nearest_offer(struct nearest *nearest, const char *name)
+{
+    const unsigned int distance = word_distance(nearest->word, name);
+    if (distance >= nearest->distance)
+        return;
+    nearest->distance = distance;
+    nearest->name = name;
+}
+
+const char *nearest_meant(const struct nearest *nearest)
+{
+    return nearest->name != NULL && is_near(nearest->word, nearest->distance) ? nearest->name : NULL;
 }

@@ -15,7 +15,21 @@
  */
 unsigned int word_distance(const char *a, const char *b);
 
-/* Whether words that far apart look like a slip of the finger. */
-bool word_is_near(const char *word, unsigned int distance);
+/* Whether the two may be meant to be the same: a slip of the finger. */
+bool word_is_near(const char *word, const char *name);
+
+/* Which of several names a word is nearest to; of equals, the first. */
+struct nearest {
+    const char *word;
+    const char *name; /* NULL: none was offered, or all are as far as a word can be */
+    unsigned int distance;
+};
+static inline struct nearest nearest_to(const char *word)
+{
+    return (struct nearest){.word = word, .distance = DISTANCE_WORD_MAX};
+}
+void nearest_offer(struct nearest *nearest, const char *name);
+/* It, if it is near at all; else NULL. */
+const char *nearest_meant(const struct nearest *nearest);
 
 #endif

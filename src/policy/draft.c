@@ -148,13 +148,9 @@ static void find_sections_twice(struct reader *reader)
 
 static void complain_of_unknown_key(struct reader *reader, const char *name)
 {
-    unsigned int distance;
-    const char *nearest = key_nearest(name, &distance);
-    if (word_is_near(name, distance))
-        problem_error(reader->problems, reader->line, "unknown key `%.80s`; did you mean `%s`?", name, nearest);
-    else
-        problem_error(reader->problems, reader->line, "unknown key `%.80s`; the nearest known key is `%s`", name,
-                      nearest);
+    char words[KEY_WORDS_MAX];
+    key_nearest_words(name, words, sizeof words);
+    problem_error(reader->problems, reader->line, "unknown key `%.80s`; %s", name, words);
 }
 
 static void complain_of_key_twice(struct reader *reader, enum key_index key, const char *name)

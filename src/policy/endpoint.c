@@ -10,12 +10,20 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/ascii.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 /* The kernel takes an IPv6 address also without its zone (net/ipv6: SIN6_LEN_RFC2133). */
 #define SOCKADDR_IN6_SHORTEST (offsetof(struct sockaddr_in6, sin6_scope_id))
 
-static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+#define MAPPED_BYTES 12 /* before the IPv4 address */
+
+bool endpoint_is_mapped(const uint8_t *address)
+{
+    static const uint8_t prefix[MAPPED_BYTES] = {[10] = 0xff, [11] = 0xff};
+    return memcmp(address, prefix, sizeof prefix) == 0;
+}
 
 static void set_ipv4(struct endpoint *endpoint, const uint8_t *address, uint16_t port)
 {
@@ -27,8 +35,8 @@ static void set_ipv4(struct endpoint *endpoint, const uint8_t *address, uint16_t
 /* The zone counts for link-local addresses only: for all others the kernel does not look at it. */
 static void set_ipv6(struct endpoint *endpoint, const uint8_t *address, uint16_t port, uint32_t scope_id)
 {
-    if (memcmp(address, mapped_prefix, sizeof mapped_prefix) == 0) {
-        set_ipv4(endpoint, address + sizeof mapped_prefix, port);
+    if (endpoint_is_mapped(address)) {
+        set_ipv4(endpoint, address + MAPPED_BYTES, port);
         return;
     }
     endpoint->family = ENDPOINT_IPV6;
@@ -98,48 +106,17 @@ bool endpoint_from_sockaddr(struct endpoint *endpoint, const struct sockaddr *ad
 
 /* --- text. By hand, for snprintf and inet_ntop are not async-signal-safe. --- */
 
-/* Text that grows to the end of its room; `length` goes on counting what did not fit. */
-struct writer {
-    char *text;
-    size_t size, length;
-};
-
-static void put(struct writer *writer, char byte)
-{
-    if (writer->length < writer->size)
-        writer->text[writer->length] = byte;
-    writer->length++;
-}
-
-static void put_text(struct writer *writer, const char *text)
-{
-    while (*text != '\0')
-        put(writer, *text++);
-}
-
-static void put_number(struct writer *writer, uint32_t number, unsigned int base)
-{
-    char digits[11];
-    size_t count = 0;
-    do {
-        digits[count++] = "0123456789abcdef"[number % base];
-        number /= base;
-    } while (number > 0);
-    while (count > 0)
-        put(writer, digits[--count]);
-}
-
-static void put_ipv4(struct writer *writer, const uint8_t *address)
+static void add_ipv4(struct text *text, const uint8_t *address)
 {
     for (unsigned int i = 0; i < 4; i++) {
         if (i > 0)
-            put(writer, '.');
-        put_number(writer, address[i], 10);
+            text_add_byte(text, '.');
+        text_add_unsigned(text, address[i]);
     }
 }
 
 /* RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups (the first of equals) as "::". */
-static void put_ipv6(struct writer *writer, const uint8_t *address)
+static void add_ipv6(struct text *text, const uint8_t *address)
 {
     unsigned int group[8], run = 0, run_length = 0;
     for (unsigned int i = 0; i < 8; i++)
@@ -157,68 +134,66 @@ static void put_ipv6(struct writer *writer, const uint8_t *address)
         run_length = 0;
     for (unsigned int i = 0; i < 8;) {
         if (run_length > 0 && i == run) {
-            put_text(writer, "::");
+            text_add(text, "::");
             i += run_length;
             continue;
         }
-        put_number(writer, group[i++], 16);
+        text_add_hex(text, group[i++], 1);
         if (i < 8 && !(run_length > 0 && i == run))
-            put(writer, ':');
+            text_add_byte(text, ':');
     }
 }
 
-size_t endpoint_format(const struct endpoint *endpoint, char *text, size_t size)
+static void add_address(struct text *text, const struct endpoint *endpoint)
 {
-    struct writer writer = {text, size, 0};
+    if (endpoint->family == ENDPOINT_IPV4) {
+        add_ipv4(text, endpoint->address);
+    } else if (endpoint->family == ENDPOINT_IPV6) {
+        add_ipv6(text, endpoint->address);
+        if (endpoint->scope_id != 0) {
+            text_add_byte(text, '%');
+            text_add_unsigned(text, endpoint->scope_id);
+        }
+    }
+}
+
+size_t endpoint_format_address(const struct endpoint *endpoint, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    add_address(&text, endpoint);
+    return text_whole(&text);
+}
+
+size_t endpoint_format(const struct endpoint *endpoint, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
     switch (endpoint->family) {
     case ENDPOINT_IPV4:
-        put_ipv4(&writer, endpoint->address);
+        add_address(&text, endpoint);
         break;
     case ENDPOINT_IPV6:
-        put(&writer, '[');
-        put_ipv6(&writer, endpoint->address);
-        if (endpoint->scope_id != 0) {
-            put(&writer, '%');
-            put_number(&writer, endpoint->scope_id, 10);
-        }
-        put(&writer, ']');
+        text_add_byte(&text, '[');
+        add_address(&text, endpoint);
+        text_add_byte(&text, ']');
         break;
     case ENDPOINT_UNIX:
-        put_text(&writer, "unix:");
+        text_add(&text, "unix:");
         if (endpoint->abstract)
-            put(&writer, '@');
+            text_add_byte(&text, '@');
         else if (endpoint->path[0] == '@')
-            put_text(&writer, "./"); /* a relative path, not an abstract name */
-        put_text(&writer, endpoint->path);
+            text_add(&text, "./"); /* a relative path, not an abstract name */
+        text_add(&text, endpoint->path);
         break;
     case ENDPOINT_NONE:
         break;
     }
     if (endpoint->family == ENDPOINT_IPV4 || endpoint->family == ENDPOINT_IPV6) {
-        put(&writer, ':');
-        put_number(&writer, endpoint->port, 10);
+        text_add_byte(&text, ':');
+        text_add_unsigned(&text, endpoint->port);
     }
-    const bool fits = writer.length > 0 && writer.length < size;
-    if (size > 0)
-        text[fits ? writer.length : 0] = '\0';
-    return fits ? writer.length : 0;
-}
-
-/* Decimal digits up to `end`, at most `limit`; false for anything else. */
-static bool read_number(const char *text, const char *end, uint32_t limit, uint32_t *number)
-{
-    uint64_t value = 0;
-    if (text == end)
-        return false;
-    for (; text < end; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        value = value * 10 + (uint64_t)(*text - '0');
-        if (value > limit)
-            return false;
-    }
-    *number = (uint32_t)value;
-    return true;
+    return text_whole(&text);
 }
 
 static bool parse_unix(struct endpoint *endpoint, const char *name)
@@ -232,41 +207,63 @@ static bool parse_unix(struct endpoint *endpoint, const char *name)
     return true;
 }
 
+/* The address that begins at `*at` and ends before `end`, with its zone if it is an IPv6 one. */
+static bool parse_address(struct endpoint *endpoint, int family, const char *at, const char *end)
+{
+    char host[INET6_ADDRSTRLEN];
+    uint8_t address[16];
+    uint64_t scope_id = 0;
+    const char *zone = family == AF_INET6 ? memchr(at, '%', (size_t)(end - at)) : NULL;
+    if (zone != NULL) {
+        const char *digits = zone + 1;
+        if (!ascii_number(&digits, &scope_id) || digits != end || scope_id > UINT32_MAX)
+            return false;
+        end = zone;
+    }
+    if ((size_t)(end - at) >= sizeof host)
+        return false;
+    memcpy(host, at, (size_t)(end - at));
+    host[end - at] = '\0';
+    if (inet_pton(family, host, address) != 1)
+        return false;
+    if (family == AF_INET6)
+        set_ipv6(endpoint, address, 0, (uint32_t)scope_id);
+    else
+        set_ipv4(endpoint, address, 0);
+    return true;
+}
+
+bool endpoint_parse_address(struct endpoint *endpoint, const char *text)
+{
+    memset(endpoint, 0, sizeof *endpoint);
+    return parse_address(endpoint, strchr(text, ':') != NULL ? AF_INET6 : AF_INET, text, text + strlen(text));
+}
+
+bool endpoint_parse_port(const char *text, uint16_t *port)
+{
+    uint64_t number;
+    if (!ascii_is_number(text, &number) || number > UINT16_MAX)
+        return false;
+    *port = (uint16_t)number;
+    return true;
+}
+
 bool endpoint_parse(struct endpoint *endpoint, const char *text)
 {
+    uint16_t port;
     memset(endpoint, 0, sizeof *endpoint);
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(endpoint, text + 5);
-
-    char host[INET6_ADDRSTRLEN];
-    uint8_t address[16];
-    uint32_t port, scope_id = 0;
-    const bool bracket = text[0] == '[';
-    const char *start = text + bracket;
     const char *colon = strrchr(text, ':');
-    const char *end = colon;
-    if (colon == NULL || !read_number(colon + 1, text + strlen(text), UINT16_MAX, &port))
+    if (colon == NULL || !endpoint_parse_port(colon + 1, &port))
         return false;
-    if (bracket) {
-        if (end == text || *--end != ']')
-            return false;
-        const char *zone = memchr(start, '%', (size_t)(end - start));
-        if (zone != NULL && !read_number(zone + 1, end, UINT32_MAX, &scope_id))
-            return false;
-        if (zone != NULL)
-            end = zone;
-    }
-    if (end <= start || (size_t)(end - start) >= sizeof host)
+    const bool bracket = text[0] == '[';
+    if (bracket && (colon == text + 1 || colon[-1] != ']'))
         return false;
-    memcpy(host, start, (size_t)(end - start));
-    host[end - start] = '\0';
-    if (inet_pton(bracket ? AF_INET6 : AF_INET, host, address) != 1)
-        return false;
-    if (bracket)
-        set_ipv6(endpoint, address, (uint16_t)port, scope_id);
-    else
-        set_ipv4(endpoint, address, (uint16_t)port);
-    return true;
+    const bool good = bracket ? parse_address(endpoint, AF_INET6, text + 1, colon - 1)
+                              : parse_address(endpoint, AF_INET, text, colon);
+    endpoint->port = port;
+    return good;
 }
 
 /* --- hash. --- */

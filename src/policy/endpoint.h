@@ -12,8 +12,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define ENDPOINT_PATH_MAX 108 /* sizeof sun_path */
-/* Room for any endpoint or host:port as text, with its end: a host name has at most 253 bytes, a port 5. */
+#define ENDPOINT_PATH_MAX 108   /* sizeof sun_path */
+#define HOST_NAME_BYTES_MAX 253 /* RFC 1035 */
+#define HOST_NAME_SIZE 256      /* with its end, in whole words */
+/* Room for any endpoint or host:port as text, with its end: a port has at most 5 bytes. */
 #define DESTINATION_MAX 272
 
 enum endpoint_family { ENDPOINT_NONE = 0, ENDPOINT_IPV4 = 4, ENDPOINT_IPV6 = 6, ENDPOINT_UNIX = 1 };
@@ -42,10 +44,19 @@ size_t endpoint_format(const struct endpoint *endpoint, char *text, size_t size)
 /* Reads what endpoint_format writes ("address:port", "[v6]:port", "unix:/path"). False if it is none. */
 bool endpoint_parse(struct endpoint *endpoint, const char *text);
 
+/* The same of an address alone: "192.0.2.1", "2001:db8::1", "fe80::1%2". What is read has the port 0. */
+size_t endpoint_format_address(const struct endpoint *endpoint, char *text, size_t size);
+bool endpoint_parse_address(struct endpoint *endpoint, const char *text);
+/* A port's number, 0 to 65535, and nothing else. */
+bool endpoint_parse_port(const char *text, uint16_t *port);
+
 /* A hash of family, address, scope, port and path; never 0. */
 uint64_t endpoint_hash(const struct endpoint *endpoint);
 /* The same without the port: for tables of names. */
 uint64_t endpoint_host_hash(const struct endpoint *endpoint);
+
+/* Whether 16 bytes are an IPv6 address with an IPv4 one in its last four. */
+bool endpoint_is_mapped(const uint8_t *address);
 
 bool endpoint_equal(const struct endpoint *a, const struct endpoint *b);
 

@@ -3,11 +3,11 @@
  */
 #include "policy/faults.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/units.h"
 #include "policy/complaint.h"
 #include "policy/value.h"
 
@@ -15,8 +15,6 @@
 #define EXPECTED                                                                                                       \
     "expected `refuse`, `reset`, `hang`, `silence`, `early-close`, `delay 200ms`, `slow 2s` or `http-503`, each with " \
     "a share such as ` at 30%%`"
-#define DELAY_MAX UINT64_C(3600000000000)
-#define FULL_SHARE 1000u
 /* "delay 123456789012345us at 99.9%, " */
 _Static_assert(FAULTS_MAX * 40 <= VALUE_TEXT_MAX, "the longest list fits");
 
@@ -27,8 +25,8 @@ static const char *const names[] = {
 #define NAMES (sizeof names / sizeof *names)
 static const char http[] = "http-", at[] = "at";
 
-static const struct value_rule delay_rule = {.type = VALUE_DURATION, .minimum = 1000000, .maximum = DELAY_MAX};
-static const struct value_rule share_rule = {.type = VALUE_PERCENT, .minimum = 1, .maximum = FULL_SHARE};
+static const struct value_rule delay_rule = {.type = VALUE_DURATION, .minimum = NS_PER_MS, .maximum = NS_PER_HOUR};
+static const struct value_rule share_rule = {.type = VALUE_PERCENT, .minimum = 1, .maximum = PERMILLE};
 
 /* The next word at `*text`, behind which it moves; false if there is none. */
 static bool take_word(char **text, char **word)
@@ -62,12 +60,10 @@ static bool parse_kind(struct injection *fault, char **text, struct complaint wh
     const size_t length = sizeof http - 1;
     if (strncmp(word, http, length) != 0)
         return complain(why, "`%.40s` is no fault; " EXPECTED, word);
-    value = word + length;
-    if (strlen(value) != 3 || (value[0] != '4' && value[0] != '5') || !isdigit((unsigned char)value[1]) ||
-        !isdigit((unsigned char)value[2]))
+    const char *digits = word + length;
+    if (!ascii_digits(&digits, 3, &fault->status) || *digits != '\0' || fault->status < 400 || fault->status > 599)
         return complain(why, "`%.40s`: expected a status from 400 to 599, as in `http-503`", word);
     fault->kind = FAULT_HTTP;
-    fault->status = (uint32_t)atoi(value);
     return true;
 }
 
@@ -78,7 +74,7 @@ static bool parse_share(struct injection *fault, char *text, struct complaint wh
     size_t length = strlen(text);
     while (length > 0 && strchr(BLANKS, text[length - 1]) != NULL)
         text[--length] = '\0';
-    fault->permille = FULL_SHARE;
+    fault->permille = PERMILLE;
     if (!take_word(&text, &word))
         return true;
     if (strcmp(word, at) != 0)
@@ -98,7 +94,7 @@ static bool parse_fault(struct target *target, char *text, uint32_t *sum, struct
     if (!parse_kind(&fault, &text, why) || !parse_share(&fault, text, why))
         return false;
     *sum += fault.permille;
-    if (*sum > FULL_SHARE)
+    if (*sum > PERMILLE)
         return complain(why, "the shares add up to more than 100%%, and a call gets one fault at the most");
     target->faults[target->fault_count++] = fault;
     return true;
@@ -140,7 +136,7 @@ void faults_format(const struct target *target, char *text, size_t size)
             value_format(&delay_rule, fault->delay_ns, value, sizeof value);
             length += (size_t)snprintf(text + length, size - length, " %s", value);
         }
-        if (fault->permille != FULL_SHARE && length < size) {
+        if (fault->permille != PERMILLE && length < size) {
             value_format(&share_rule, fault->permille, value, sizeof value);
             length += (size_t)snprintf(text + length, size - length, " %s %s", at, value);
         }

@@ -4,27 +4,22 @@
 #include "policy/keys.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "policy/capacity.h"
 #include "policy/distance.h"
 #include "policy/fallback.h"
 #include "policy/faults.h"
 #include "policy/statuses.h"
 
-#define MICROSECOND UINT64_C(1000)
-#define MILLISECOND (1000 * MICROSECOND)
-#define SECOND (1000 * MILLISECOND)
-#define DAY (86400 * SECOND)
-/* A pause with its jitter stays far below the 2^56 ns that a circuit's word can hold. */
-#define DURATION_MAX (30 * DAY)
 /* A shorter window forgets between two calls of a program that polls. The longest one's buckets can't overflow. */
-#define WINDOW_MIN SECOND
-#define WINDOW_MAX (3600 * SECOND)
+#define WINDOW_MIN NS_PER_S
+#define WINDOW_MAX NS_PER_HOUR
 #define MINIMUM_CALLS_MAX 1000000u
 /* Below this, a program's own closing after its last words would look like giving up. */
-#define ABANDON_AFTER_MIN (50 * MILLISECOND)
-#define PERMILLE 1000u
+#define ABANDON_AFTER_MIN (50 * NS_PER_MS)
 
 static const struct choice circuits[] = {
     {"destination", CIRCUIT_BY_DESTINATION}, {"address", CIRCUIT_BY_ADDRESS}, {"target", CIRCUIT_BY_TARGET}, {NULL, 0}};
@@ -57,8 +52,8 @@ static const struct choice refusals[] = {{"ECONNREFUSED", ECONNREFUSED},
 
 #define IN(member) .offset = offsetof(struct target, member), .size = sizeof(((struct target *)0)->member)
 #define COUNT(from, to) .rule = {.type = VALUE_COUNT, .minimum = from, .maximum = to}
-#define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = from, .maximum = DURATION_MAX}
-#define DURATION_OR_OFF .rule = {.type = VALUE_DURATION_OR_OFF, .minimum = MILLISECOND, .maximum = DURATION_MAX}
+#define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = from, .maximum = SETTING_MAX_NS}
+#define DURATION_OR_OFF .rule = {.type = VALUE_DURATION_OR_OFF, .minimum = NS_PER_MS, .maximum = SETTING_MAX_NS}
 #define WINDOW .rule = {.type = VALUE_WINDOW, .minimum = WINDOW_MIN, .maximum = WINDOW_MAX}
 #define PERCENT .rule = {.type = VALUE_PERCENT, .minimum = 0, .maximum = PERMILLE}
 #define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (to)*PERMILLE}
@@ -78,10 +73,10 @@ const struct key key_table[KEYS] = {
     [KEY_SLOW_CALL_RATE] = {"slow_call_rate", PERCENT, .built_in = "100%", IN(breaker.slow_call_rate_permille)},
     [KEY_RESET_TIMEOUT] = {"reset_timeout",
                            {"recovery_timeout", "open_duration"},
-                           DURATION(MILLISECOND),
+                           DURATION(NS_PER_MS),
                            .built_in = "10s",
                            IN(breaker.reset_timeout_ns)},
-    [KEY_RESET_TIMEOUT_MAX] = {"reset_timeout_max", DURATION(MILLISECOND), .built_in = "60s",
+    [KEY_RESET_TIMEOUT_MAX] = {"reset_timeout_max", DURATION(NS_PER_MS), .built_in = "60s",
                                IN(breaker.reset_timeout_max_ns)},
     [KEY_BACKOFF_MULTIPLIER] = {"backoff_multiplier", FACTOR(100), .built_in = "2", IN(breaker.backoff_permille)},
     [KEY_JITTER] = {"jitter", PERCENT, .built_in = "10%", IN(breaker.jitter_permille)},
@@ -89,8 +84,8 @@ const struct key key_table[KEYS] = {
                                  IN(breaker.half_open_max_calls)},
     [KEY_SUCCESS_THRESHOLD] = {"success_threshold", COUNT(1, CIRCUIT_SUCCESSES_MAX), .built_in = "1",
                                IN(breaker.success_threshold)},
-    [KEY_PROBE_TIMEOUT] = {"probe_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(breaker.probe_timeout_ns)},
-    [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(MILLISECOND), .built_in = "10s", IN(connect_timeout_ns)},
+    [KEY_PROBE_TIMEOUT] = {"probe_timeout", DURATION(NS_PER_MS), .built_in = "10s", IN(breaker.probe_timeout_ns)},
+    [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(NS_PER_MS), .built_in = "10s", IN(connect_timeout_ns)},
     [KEY_RESPONSE_TIMEOUT] = {"response_timeout", DURATION_OR_OFF, .built_in = "off", IN(response_timeout_ns)},
     [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", CHOICE(yes_or_no), .built_in = "no", IN(enforce_timeouts)},
     [KEY_ABANDON_AFTER] = {"abandon_after", DURATION(ABANDON_AFTER_MIN), .built_in = "300ms",
@@ -101,8 +96,7 @@ const struct key key_table[KEYS] = {
     [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},
     [KEY_HTTP_FAILURES] = {"http_failures", .rule = {.type = VALUE_STATUSES}, .built_in = "502 503 504"},
     [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
-    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(MILLISECOND), .built_in = "5m",
-                             IN(breaker.retry_after_max_ns)},
+    [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(NS_PER_MS), .built_in = "5m", IN(breaker.retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
     [KEY_MAX_CONNECTIONS] = {"max_connections", COUNT(0, TARGET_CONNECTIONS_MAX), .built_in = "0", IN(max_connections)},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
@@ -133,22 +127,19 @@ enum key_index key_named(const char *name)
     return KEYS;
 }
 
-const char *key_nearest(const char *name, unsigned int *distance)
+void key_nearest_words(const char *name, char *text, size_t size)
 {
-    const char *nearest = key_table[0].name;
-    *distance = word_distance(name, nearest);
+    struct nearest nearest = nearest_to(name);
     for (unsigned int index = 0; index < KEYS; index++) {
-        const char *const candidates[] = {key_table[index].name, key_table[index].aliases[0],
-                                          key_table[index].aliases[1]};
-        for (unsigned int i = 0; i < 1 + KEY_ALIASES_MAX && candidates[i] != NULL; i++) {
-            const unsigned int far = word_distance(name, candidates[i]);
-            if (far < *distance) {
-                *distance = far;
-                nearest = candidates[i];
-            }
-        }
+        nearest_offer(&nearest, key_table[index].name);
+        for (unsigned int i = 0; i < KEY_ALIASES_MAX && key_table[index].aliases[i] != NULL; i++)
+            nearest_offer(&nearest, key_table[index].aliases[i]);
     }
-    return nearest;
+    const char *const found = nearest.name != NULL ? nearest.name : key_table[0].name;
+    if (nearest_meant(&nearest) != NULL)
+        snprintf(text, size, "did you mean `%s`?", found);
+    else
+        snprintf(text, size, "the nearest known key is `%s`", found);
 }
 
 /* The members of struct target are of several widths; values travel as 64 bits. */

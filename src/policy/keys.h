@@ -73,8 +73,9 @@ static inline uint64_t key_bit(enum key_index index)
 /* The row of that name or alias, or KEYS. */
 enum key_index key_named(const char *name);
 
-/* The known name (or alias) that looks most like `name`; never NULL. `distance`: see word_distance. */
-const char *key_nearest(const char *name, unsigned int *distance);
+/* For a name that no key has: "did you mean `...`?", or at least which one looks most like it. */
+#define KEY_WORDS_MAX 80
+void key_nearest_words(const char *name, char *text, size_t size);
 
 /* Reads `text` into the target. Not for KEY_MATCH. False: `why` says what is expected. */
 bool key_set(enum key_index index, struct target *target, const char *text, char *why, size_t why_size);

@@ -4,6 +4,8 @@
  */
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/text.h"
 #include "policy/index.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
@@ -75,41 +77,34 @@ bool policy_match(const struct policy *policy, const struct endpoint *endpoint, 
 }
 
 /* "host:port", lower case and without the final dot, however the program wrote it: one circuit for one host. */
-static size_t format_host(const char *name, uint16_t port, char *text, size_t size)
+static size_t format_host(const char *name, uint16_t port, char *buffer, size_t size)
 {
-    char digits[6];
-    size_t count = 0, length = strlen(name);
+    struct text text;
+    size_t length = strlen(name);
+    text_start(&text, buffer, size);
     if (length > 0 && name[length - 1] == '.')
         length--;
-    do {
-        digits[count++] = (char)('0' + port % 10);
-        port = (uint16_t)(port / 10);
-    } while (port > 0);
-    if (length == 0 || length > HOST_NAME_BYTES_MAX || length + 1 + count >= size)
+    if (length == 0 || length > HOST_NAME_BYTES_MAX)
         return 0;
     for (size_t i = 0; i < length; i++)
-        text[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
-    text[length++] = ':';
-    while (count > 0)
-        text[length++] = digits[--count];
-    text[length] = '\0';
-    return length;
+        text_add_byte(&text, ascii_lower(name[i]));
+    text_add_byte(&text, ':');
+    text_add_unsigned(&text, port);
+    return text_whole(&text);
 }
 
 size_t policy_destination(const struct policy_match *match, const struct endpoint *endpoint, const char *const *names,
-                          char *text, size_t size)
+                          char *buffer, size_t size)
 {
     if (match->target->circuit == CIRCUIT_BY_TARGET) {
-        const size_t length = strnlen(match->target->name, sizeof match->target->name);
-        if (length >= size)
-            return 0;
-        memcpy(text, match->target->name, length);
-        text[length] = '\0';
-        return length;
+        struct text text;
+        text_start(&text, buffer, size);
+        text_add_bytes(&text, match->target->name, strnlen(match->target->name, sizeof match->target->name));
+        return text_whole(&text);
     }
     if (match->target->circuit == CIRCUIT_BY_DESTINATION && match->name >= 0)
-        return format_host(names[match->name], endpoint->port, text, size);
-    return endpoint_format(endpoint, text, size);
+        return format_host(names[match->name], endpoint->port, buffer, size);
+    return endpoint_format(endpoint, buffer, size);
 }
 
 static bool names_host(const struct pattern *pattern, const void *context)

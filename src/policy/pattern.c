@@ -11,31 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "policy/complaint.h"
 #include "policy/glob.h"
 
 #define LABEL_BYTES_MAX 63
 #define DIGITS "0123456789"
 
-static char lower(char byte)
-{
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
-}
-
-static bool all_digits(const char *text)
-{
-    return text[0] != '\0' && text[strspn(text, DIGITS)] == '\0';
-}
-
 /* --- ports --- */
 
 static bool read_port(const char *text, uint16_t *port)
 {
-    if (!all_digits(text) || strlen(text) > 5)
-        return false;
-    unsigned long value = strtoul(text, NULL, 10);
-    *port = (uint16_t)value;
-    return value >= 1 && value <= UINT16_MAX;
+    return endpoint_parse_port(text, port) && *port > 0 && strlen(text) <= 5;
 }
 
 static bool parse_range(struct pattern *pattern, const char *text, struct complaint why)
@@ -110,9 +97,10 @@ static bool parse_network(struct pattern *pattern, int family, const char *addre
     pattern->kind = PATTERN_NETWORK;
     pattern->prefix = width;
     if (prefix != NULL) {
-        if (!all_digits(prefix) || strlen(prefix) > 3 || strtoul(prefix, NULL, 10) > width)
+        uint64_t length;
+        if (!ascii_is_number(prefix, &length) || strlen(prefix) > 3 || length > width)
             return complain(why, "the prefix length `/%.40s` is not between 0 and %u", prefix, width);
-        pattern->prefix = (unsigned int)strtoul(prefix, NULL, 10);
+        pattern->prefix = (unsigned int)length;
         if (clear_host_bits(network->address, width / 8, pattern->prefix)) {
             char corrected[INET6_ADDRSTRLEN] = "";
             inet_ntop(family, network->address, corrected, sizeof corrected);
@@ -120,9 +108,8 @@ static bool parse_network(struct pattern *pattern, int family, const char *addre
                             pattern->prefix, corrected, pattern->prefix);
         }
     }
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    if (family == AF_INET6 && pattern->prefix >= 96 && memcmp(network->address, mapped, sizeof mapped) == 0) {
-        memmove(network->address, network->address + sizeof mapped, 4);
+    if (family == AF_INET6 && pattern->prefix >= 96 && endpoint_is_mapped(network->address)) {
+        memmove(network->address, network->address + 12, 4);
         memset(network->address + 4, 0, 12);
         network->family = ENDPOINT_IPV4;
         pattern->prefix -= 96;
@@ -143,9 +130,10 @@ static bool parse_bracketed(struct pattern *pattern, char *inner, const char *ou
     char *zone = strchr(inner, '%');
     if (zone != NULL) {
         *zone++ = '\0';
-        if (!all_digits(zone) || strlen(zone) > 9)
+        uint64_t number;
+        if (!ascii_is_number(zone, &number) || number > UINT32_MAX)
             return complain(why, "the zone `%%%.40s` is no number; without one, any zone matches", zone);
-        pattern->network.scope_id = (uint32_t)strtoul(zone, NULL, 10);
+        pattern->network.scope_id = (uint32_t)number;
     }
     return parse_network(pattern, AF_INET6, inner, outer, why);
 }
@@ -161,26 +149,36 @@ static bool check_name(char *host, struct complaint why)
     if (length > HOST_NAME_BYTES_MAX)
         return complain(why, "the host name has %zu bytes; %d are possible", length, HOST_NAME_BYTES_MAX);
     for (size_t i = 0; i <= length; i++) {
-        const char byte = host[i] = lower(host[i]);
+        const char byte = host[i] = ascii_lower(host[i]);
         if (byte == '.' || byte == '\0') {
             if (i == label)
                 return complain(why, "the host name `%.60s` has an empty part", host);
             if (i - label > LABEL_BYTES_MAX)
                 return complain(why, "a part of the host name has %zu bytes; %d are possible", i - label,
                                 LABEL_BYTES_MAX);
-            if (byte == '\0' && all_digits(host + label))
+            if (byte == '\0' && host[label + strspn(host + label, DIGITS)] == '\0')
                 return complain(why, "`%.60s` is no IPv4 address (four numbers up to 255, no leading zeros)", host);
             label = i + 1;
         } else if ((unsigned char)byte >= 0x80) {
             return complain(why, "write the host name `%.60s` as programs look it up, in ASCII (`xn--...`)", host);
         } else if (byte == '*') {
             return complain(why, "a `*` in a host name stands only at its front, as in `*.example.com:443`");
-        } else if (!(byte >= 'a' && byte <= 'z') && !(byte >= '0' && byte <= '9') && byte != '-' && byte != '_') {
+        } else if (!ascii_is_letter(byte) && !ascii_is_digit(byte) && byte != '-' && byte != '_') {
             return byte > ' ' && byte < 0x7f ? complain(why, "`%c` can't be in a host name", byte)
                                              : complain(why, "a blank or control character can't be in a host name");
         }
     }
     return true;
+}
+
+bool pattern_is_host_name(const char *name, size_t length)
+{
+    char copy[HOST_NAME_SIZE], why[128]; /* what is wrong is not asked */
+    if (length == 0 || length >= sizeof copy)
+        return false;
+    memcpy(copy, name, length);
+    copy[length] = '\0';
+    return check_name(copy, (struct complaint){why, sizeof why});
 }
 
 static bool parse_host(struct pattern *pattern, char *host, struct complaint why)
@@ -328,7 +326,7 @@ bool pattern_takes_endpoint(const struct pattern *pattern, const struct endpoint
 static bool is_host(const char *host, const char *name)
 {
     for (; *host != '\0'; host++, name++) {
-        if (*host != lower(*name))
+        if (*host != ascii_lower(*name))
             return false;
     }
     return name[0] == '\0' || (name[0] == '.' && name[1] == '\0');

@@ -9,15 +9,15 @@
 
 #include "policy/policy_model.h"
 
-/* A host name in DNS has at most so many bytes. */
-#define HOST_NAME_BYTES_MAX 253
-
 /*
  * Fills `pattern` but for its line. False: `why` says what is wrong and what to write instead (whole sentence, one
  * line), and nothing is allocated.
  */
 bool pattern_parse(struct pattern *pattern, const char *text, char *why, size_t why_size);
 void pattern_release(struct pattern *pattern);
+
+/* Whether such a name can stand before a pattern's port: of one host, not `*.example.com`, and no address. */
+bool pattern_is_host_name(const char *name, size_t length);
 
 /*
  * Whether the pattern takes the endpoint by its address or path. A family of ENDPOINT_NONE stands for "some

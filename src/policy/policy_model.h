@@ -61,12 +61,11 @@ struct injection {
     uint64_t delay_ns; /* FAULT_DELAY, FAULT_SLOW */
 };
 
-#define FALLBACK_HOST_MAX 256 /* bytes with the end */
 /* Where an attempt goes that would be refused. */
 struct fallback {
-    char host[FALLBACK_HOST_MAX]; /* "": an address or a path, which is at[0] */
-    uint16_t port;                /* of the host */
-    struct endpoint at[2];        /* of a host: its IPv4 and its IPv6 address, as far as resolved; or ENDPOINT_NONE */
+    char host[HOST_NAME_SIZE]; /* "": an address or a path, which is at[0] */
+    uint16_t port;             /* of the host */
+    struct endpoint at[2];     /* of a host: its IPv4 and its IPv6 address, as far as resolved; or ENDPOINT_NONE */
 };
 
 struct target {

@@ -7,28 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 character at `text` has; 0 if there is none, or only a part of one. */
-static size_t character_bytes(const char *text)
-{
-    const unsigned char first = (unsigned char)text[0];
-    const size_t count = first < 0x80   ? 1
-                         : first < 0xc2 ? 0
-                         : first < 0xe0 ? 2
-                         : first < 0xf0 ? 3
-                         : first < 0xf5 ? 4
-                                        : 0;
-    for (size_t i = 1; i < count; i++) {
-        if (((unsigned char)text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return count;
-}
+#include "base/utf8.h"
 
 /* Control bytes, bytes of other encodings, and characters of which only the beginning found room become '?'. */
 static void make_printable(char *text)
 {
     while (*text != '\0') {
-        const size_t count = character_bytes(text);
+        const size_t count = utf8_character(text);
         if (count == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
             *text++ = '?';
         else

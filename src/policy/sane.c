@@ -120,7 +120,7 @@ static bool faults_are_sane(const struct target *target)
             return false;
         permille += fault->permille;
     }
-    return permille <= 1000;
+    return permille <= PERMILLE;
 }
 
 static bool fallback_is_sane(const struct fallback *fallback)

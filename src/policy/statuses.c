@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "policy/complaint.h"
 #include "policy/value.h"
 
@@ -16,13 +17,8 @@ _Static_assert(STATUS_RANGES_MAX * sizeof "500-599" <= VALUE_TEXT_MAX, "the long
 /* The three digits at `*text`, behind which it moves; 0 if that is no status. */
 static unsigned int read_status(const char **text)
 {
-    unsigned int status = 0;
-    for (unsigned int i = 0; i < 3; i++, (*text)++) {
-        if (**text < '0' || **text > '9')
-            return 0;
-        status = status * 10 + (unsigned int)(**text - '0');
-    }
-    return status >= HTTP_STATUS_MIN ? status : 0;
+    unsigned int status;
+    return ascii_digits(text, 3, &status) && status >= HTTP_STATUS_MIN ? status : 0;
 }
 
 /* One word, which ends at a separator. */

@@ -54,11 +54,9 @@ static void read_override(struct target *overrides, const char *text, struct pol
     for (size_t end = strlen(value); end > 0 && (value[end - 1] == ' ' || value[end - 1] == '\t'); end--)
         value[end - 1] = '\0';
     if (key == KEYS) {
-        unsigned int distance;
-        const char *nearest = key_nearest(name, &distance);
-        problem_error(problems, 0, "-o %.80s: unknown key `%s`; %s `%s`%s", text, name,
-                      word_is_near(name, distance) ? "did you mean" : "the nearest known key is", nearest,
-                      word_is_near(name, distance) ? "?" : "");
+        char words[KEY_WORDS_MAX];
+        key_nearest_words(name, words, sizeof words);
+        problem_error(problems, 0, "-o %.80s: unknown key `%s`; %s", text, name, words);
     } else if (key == KEY_MATCH) {
         problem_error(problems, 0, "-o %.80s: `match` belongs to one target; use -t PATTERN", text);
     } else if (!key_set(key, overrides, value, why, sizeof why)) {

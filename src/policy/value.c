@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/units.h"
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
 #include "policy/complaint.h"
@@ -14,13 +16,8 @@
 
 /* Ascending, the largest last. */
 static const struct choice units[] = {
-    {"us", UINT64_C(1000)},
-    {"ms", UINT64_C(1000000)},
-    {"s", UINT64_C(1000000000)},
-    {"m", UINT64_C(60000000000)},
-    {"h", UINT64_C(3600000000000)},
-    {"d", UINT64_C(86400000000000)},
-    {NULL, 0},
+    {"us", NS_PER_US},  {"ms", NS_PER_MS}, {"s", NS_PER_S}, {"m", NS_PER_MINUTE},
+    {"h", NS_PER_HOUR}, {"d", NS_PER_DAY}, {NULL, 0},
 };
 #define UNITS (sizeof units / sizeof units[0] - 1)
 
@@ -31,11 +28,6 @@ struct decimal {
     uint64_t scale;  /* 10 for each digit behind the point */
 };
 
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
 /* Reads 12 or 1.5 at `*at` and moves behind it. At most 15 digits, so that nothing overflows here. */
 static bool read_decimal(const char **at, struct decimal *decimal)
 {
@@ -43,9 +35,9 @@ static bool read_decimal(const char **at, struct decimal *decimal)
     unsigned int count = 0;
     *decimal = (struct decimal){0, 1};
     bool point = false;
-    if (!is_digit(*text))
+    if (!ascii_is_digit(*text))
         return false;
-    for (; is_digit(*text) || (*text == '.' && !point && is_digit(text[1])); text++) {
+    for (; ascii_is_digit(*text) || (*text == '.' && !point && ascii_is_digit(text[1])); text++) {
         if (*text == '.') {
             point = true;
             continue;
@@ -224,14 +216,14 @@ static bool parse_factor(const struct value_rule *rule, const char *text, uint64
 {
     struct decimal decimal;
     const char *at = text;
-    const uint64_t from = rule->minimum / 1000, to = rule->maximum / 1000;
+    const uint64_t from = rule->minimum / PERMILLE, to = rule->maximum / PERMILLE;
     if (!read_decimal(&at, &decimal) || *at != '\0' || decimal.digits / decimal.scale > to)
         return complain(why, "expected a number from %" PRIu64 " to %" PRIu64 ", such as `2` or `1.5`", from, to);
-    if (!decimal_times(decimal, 1000, permille))
+    if (!decimal_times(decimal, PERMILLE, permille))
         return complain(why, "too fine; expected at most three digits behind the point");
     if (*permille < rule->minimum || *permille > rule->maximum)
         return complain(why, "expected a number from %" PRIu64 " to %" PRIu64 ", such as `2` or `1.5`", from, to);
-    if (*permille > 1000 && *permille < 1100)
+    if (*permille > PERMILLE && *permille < PERMILLE + PERMILLE / 10)
         return complain(why, "expected `1`, which never grows, or a number from 1.1 to %" PRIu64, to);
     return true;
 }
@@ -245,50 +237,40 @@ static void add_word(char *list, size_t size, const char *separator, const char 
     snprintf(list + length, size - length, "%s%s", length > 0 ? separator : "", word);
 }
 
-static bool complain_of_word(struct complaint why, const char *word, const char *nearest, unsigned int distance,
-                             const char *all)
+static bool complain_of_word(struct complaint why, const struct nearest *nearest, const char *all)
 {
-    if (nearest != NULL && word_is_near(word, distance))
-        return complain(why, "`%.40s` is not known; did you mean `%s`? Expected: %s", word, nearest, all);
-    return complain(why, "`%.40s` is not known; expected: %s", word, all);
+    if (nearest_meant(nearest) != NULL)
+        return complain(why, "`%.40s` is not known; did you mean `%s`? Expected: %s", nearest->word, nearest->name,
+                        all);
+    return complain(why, "`%.40s` is not known; expected: %s", nearest->word, all);
 }
 
 static bool parse_choice(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
 {
     char all[200] = "";
-    const char *nearest = NULL;
-    unsigned int shortest = DISTANCE_WORD_MAX;
+    struct nearest nearest = nearest_to(text);
     for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
-        const unsigned int distance = word_distance(text, choice->name);
         if (strcmp(choice->name, text) == 0) {
             *value = choice->value;
             return true;
         }
-        if (distance < shortest) {
-            shortest = distance;
-            nearest = choice->name;
-        }
+        nearest_offer(&nearest, choice->name);
         add_word(all, sizeof all, ", ", choice->name);
     }
-    return complain_of_word(why, text, nearest, shortest, all);
+    return complain_of_word(why, &nearest, all);
 }
 
 static bool complain_of_kind(const struct value_rule *rule, const char *word, struct complaint why)
 {
     char all[200] = "";
-    const char *nearest = NULL;
-    unsigned int shortest = DISTANCE_WORD_MAX;
+    struct nearest nearest = nearest_to(word);
     for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
-        const unsigned int distance = word_distance(word, failure_kind_name(kind));
         if ((rule->maximum >> kind & 1) == 0)
             continue;
-        if (distance < shortest) {
-            shortest = distance;
-            nearest = failure_kind_name(kind);
-        }
+        nearest_offer(&nearest, failure_kind_name(kind));
         add_word(all, sizeof all, " ", failure_kind_name(kind));
     }
-    return complain_of_word(why, word, nearest, shortest, all);
+    return complain_of_word(why, &nearest, all);
 }
 
 static bool parse_kinds(const struct value_rule *rule, const char *text, uint64_t *mask, struct complaint why)
@@ -369,7 +351,7 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
         add_word(text, size, "", "%");
         break;
     case VALUE_FACTOR:
-        format_permille(value, 1000, text, size);
+        format_permille(value, PERMILLE, text, size);
         break;
     case VALUE_CHOICE:
         snprintf(text, size, "%s", choice_name(rule->choices, value));

@@ -27,7 +27,7 @@
 
 #define ASK_DELETED_NS (60 * NS_PER_S)
 #define TRY_AGAIN_NS NS_PER_S /* after a vain try to join: it asks for a few others each time */
-#define NOTE_USE_NS (60 * 60 * NS_PER_S)
+#define NOTE_USE_NS NS_PER_HOUR
 
 static struct state_places places;
 static struct standpoint standpoint;

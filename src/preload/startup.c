@@ -5,9 +5,7 @@
  * on stderr. Only the constructor allocates, does I/O or reads the environment.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -94,15 +92,10 @@ static const char *const *split(char *words, const char *separators, const char 
 /* One address of a name, as `run` resolved it. */
 static void preset_address(struct policy *policy, uint32_t answer, const char *name, const char *text)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    struct endpoint endpoint;
-    if ((inet_pton(AF_INET, text, &in.sin_addr) == 1 &&
-         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in, sizeof in)) ||
-        (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1 &&
-         endpoint_from_sockaddr(&endpoint, (const struct sockaddr *)&in6, sizeof in6))) {
-        names_note(answer, name, &endpoint);
-        policy_resolve_fallbacks(policy, name, &endpoint);
+    struct endpoint address;
+    if (endpoint_parse_address(&address, text)) {
+        names_note(answer, name, &address);
+        policy_resolve_fallbacks(policy, name, &address);
     }
 }
 

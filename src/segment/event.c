@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/date.h"
+#include "base/errno_name.h"
 #include "base/text.h"
 #include "breaker/circuit.h"
 #include "segment/forced.h"
@@ -86,18 +87,6 @@ static void add_string(struct text *text, const char *key, const char *string, s
     text_add_json_cut(text, string, most);
 }
 
-/* An errno without a name in the table is written by its number: nothing that was seen is lost. */
-static void add_errno(struct text *text, int error)
-{
-    const char *name = errno_name(error);
-    if (name[0] == 'E') {
-        text_add(text, name);
-    } else {
-        text_add(text, "errno ");
-        text_add_signed(text, error);
-    }
-}
-
 static void add_null(struct text *text, const char *key)
 {
     text_add(text, ",\"");
@@ -119,7 +108,7 @@ static void add_json_errno(struct text *text, int error)
         return;
     }
     text_add(text, ",\"errno\":\"");
-    add_errno(text, error);
+    text_add_errno(text, error);
     text_add(text, "\"");
 }
 
@@ -273,7 +262,7 @@ static void add_long_duration(struct text *text, uint64_t ms)
     static const struct {
         uint64_t ms;
         const char *name;
-    } units[] = {{3600000, "h"}, {60000, "m"}};
+    } units[] = {{NS_PER_HOUR / NS_PER_MS, "h"}, {NS_PER_MINUTE / NS_PER_MS, "m"}};
     bool any = false;
 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -335,7 +324,7 @@ static void add_line_end(struct text *text, const struct event *event)
 {
     if (event->error != 0) {
         text_add(text, " (");
-        add_errno(text, event->error);
+        text_add_errno(text, event->error);
         text_add(text, ")");
     }
     text_add(text, event->overran == OVERRAN_HANGS  ? ", still hangs after "

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/frame.h"
 #include "base/hash.h"
+#include "base/errno_name.h"
 #include "base/text.h"
 
 #define NAMES_AT_ONCE 768u /* bytes; a name takes 280 at the most */
@@ -70,7 +71,7 @@ bool segment_fail(struct segment_error *error, const char *subject, const char *
         text_add(&text, ": ");
         text_add(&text, explain(code));
         text_add(&text, " (");
-        text_add(&text, errno_name(code));
+        text_add_errno(&text, code);
         text_add(&text, ")");
     }
     return false;

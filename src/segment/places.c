@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "policy/identity.h"
@@ -45,9 +46,8 @@ static void add_readable_name(struct text *text, const char *identity)
         length = READABLE_NAME_MAX;
     for (size_t at = 0; at < length; at++) {
         char byte = name[at];
-        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
-                     byte == '-' || byte == '_' || (byte == '.' && at > 0);
-        text_add_bytes(text, plain ? &byte : "_", 1);
+        bool plain = ascii_is_letter(byte) || ascii_is_digit(byte) || byte == '-' || (byte == '.' && at > 0);
+        text_add_byte(text, plain ? byte : '_');
     }
     if (identity_has_patterns(identity))
         text_add(text, end > 0 ? "-patterns" : "patterns");

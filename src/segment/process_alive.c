@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/bare.h"
 #include "base/clock.h"
 #include "base/frame.h"
@@ -50,23 +51,12 @@ static uint64_t start_on_host(uint64_t ticks)
     return (ticks - (uint64_t)(ahead_ns / (int64_t)tick_ns)) & PROCESS_LIFE_MASK;
 }
 
-static bool parse_number(const char **at, uint64_t *number)
-{
-    const char *digit = *at;
-    *number = 0;
-    while (*digit >= '0' && *digit <= '9')
-        *number = *number * 10 + (uint64_t)(*digit++ - '0');
-    bool found = digit > *at;
-    *at = digit;
-    return found;
-}
-
 /* "PID (NAME) STATE ...", proc(5). A name may hold anything, also ") R 1": what counts stands behind the last ")". */
 static bool parse_stat(const char *text, struct stat_fields *fields)
 {
     uint64_t pid;
     const char *at = text, *end = strrchr(text, ')');
-    if (!parse_number(&at, &pid) || !end || end[1] != ' ' || end[2] == '\0')
+    if (!ascii_number(&at, &pid) || !end || end[1] != ' ' || end[2] == '\0')
         return false;
     fields->pid = (uint32_t)pid;
     fields->state = end[2];
@@ -78,7 +68,7 @@ static bool parse_stat(const char *text, struct stat_fields *fields)
             return false;
         if (*at == '-')
             at++;
-        if (!parse_number(&at, &number))
+        if (!ascii_number(&at, &number))
             return false;
         if (field == 20)
             fields->threads = number;

@@ -1,6 +1,7 @@
 /*
  * test_date.c - moments as RFC 3339, against the C library's own calendar.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,10 +50,33 @@ static void nothing_is_written_beyond_the_room_given(void **state)
     }
 }
 
+/* One after the other, none left out: what has no number is not there. */
+static void each_day_of_two_thousand_years_has_its_number(void **state)
+{
+    (void)state;
+    uint64_t days = 0;
+    for (unsigned int year = 1970; year < 3970; year++) {
+        for (unsigned int month = 0; month <= 13; month++) {
+            for (unsigned int day = 0; day <= 32; day++) {
+                if (!date_exists(year, month, day))
+                    continue;
+                struct tm broken = {.tm_year = (int)year - 1900, .tm_mon = (int)month - 1, .tm_mday = (int)day};
+                assert_int_equal(date_days(year, month, day), days);
+                assert_int_equal(timegm(&broken), (time_t)days * 86400);
+                assert_int_equal(broken.tm_mday, day);
+                days++;
+            }
+        }
+    }
+    assert_int_equal(days, 730485);
+    assert_int_equal(date_days(1969, 12, 31), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_right_on_every_day_until_2554),
+        cmocka_unit_test(each_day_of_two_thousand_years_has_its_number),
         cmocka_unit_test(nothing_is_written_beyond_the_room_given),
     };
     return cmocka_run_group_tests_name("date", tests, NULL, NULL);

@@ -138,6 +138,54 @@ static void a_zone_counts_for_link_local_addresses_alone(void **state)
     expect_text(&global, "[fec0::1]:80");
 }
 
+static void expect_address(const char *text, const char *written)
+{
+    struct endpoint endpoint;
+    char buffer[DESTINATION_MAX];
+    if (written == NULL) {
+        assert_false(endpoint_parse_address(&endpoint, text));
+        return;
+    }
+    assert_true(endpoint_parse_address(&endpoint, text));
+    assert_int_equal(endpoint.port, 0);
+    assert_int_equal(endpoint_format_address(&endpoint, buffer, sizeof buffer), strlen(written));
+    assert_string_equal(buffer, written);
+}
+
+static void an_address_is_written_and_read_without_a_port(void **state)
+{
+    (void)state;
+    expect_address("192.0.2.1", "192.0.2.1");
+    expect_address("2001:DB8::1", "2001:db8::1");
+    expect_address("::ffff:192.0.2.1", "192.0.2.1");
+    expect_address("fe80::1%2", "fe80::1%2");
+    expect_address("2001:db8::1%2", "2001:db8::1");
+    expect_address("fe80::1%4294967295", "fe80::1%4294967295");
+    static const char *const none[] = {
+        "",
+        "1.2.3",
+        "1.2.3.4:80",
+        "[::1]",
+        "::1%",
+        "::1%x",
+        "::1%4294967296",
+        "::g",
+        "1.2.3.4%1",
+        "host",
+        ":",
+        "1.2.3.4 ",
+        " 1.2.3.4",
+        "unix:/x",
+        "%1",
+        "1:2:3:4:5:6:7:8:9:0:1:2:3:4:5:6:7:8:9:0:1:2:3",
+    };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        expect_address(none[i], NULL);
+    struct endpoint path = {.family = ENDPOINT_UNIX, .path = "/x"};
+    char buffer[DESTINATION_MAX];
+    assert_int_equal(endpoint_format_address(&path, buffer, sizeof buffer), 0);
+}
+
 static void paths_are_taken_as_the_kernel_takes_them(void **state)
 {
     (void)state;
@@ -303,6 +351,7 @@ int main(void)
         cmocka_unit_test(random_addresses_are_written_as_inet_ntop_does),
         cmocka_unit_test(a_mapped_address_is_the_ipv4_address),
         cmocka_unit_test(a_zone_counts_for_link_local_addresses_alone),
+        cmocka_unit_test(an_address_is_written_and_read_without_a_port),
         cmocka_unit_test(paths_are_taken_as_the_kernel_takes_them),
         cmocka_unit_test(abstract_names_are_no_paths),
         cmocka_unit_test(short_foreign_and_missing_addresses_are_none),

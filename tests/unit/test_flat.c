@@ -418,7 +418,7 @@ static void no_value_can_be_out_of_its_range(void **state)
     SPOIL_BYTES(&target_in(piece, 1)->http_read, 2, 1);
     SPOIL(rules.success, SUCCESS_CLOSE + 1);
     SPOIL_BYTES(target_in(piece, 1)->name, 'x', TARGET_NAME_MAX);
-    SPOIL_BYTES(target_in(piece, 1)->fallback.host, 'x', FALLBACK_HOST_MAX);
+    SPOIL_BYTES(target_in(piece, 1)->fallback.host, 'x', HOST_NAME_SIZE);
     SPOIL_BYTES(&target_in(piece, 1)->fallback.at[1].family, 5, sizeof(enum endpoint_family));
     SPOIL_BYTES(&target_in(piece, 1)->fallback.at[1].abstract, 9, 1);
     SPOIL_BYTES(target_in(piece, 1)->fallback.at[0].path, 'x', ENDPOINT_PATH_MAX + 1);

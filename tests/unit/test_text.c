@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/errno_name.h"
 #include "base/text.h"
 
 static struct text text;
@@ -214,6 +215,32 @@ static void errnos_have_names(void **state)
     assert_string_equal(errno_name(4000), "unknown");
 }
 
+static void an_errno_without_a_name_is_its_number(void **state)
+{
+    (void)state;
+    text_add_errno(&text, ENOTEMPTY);
+    text_add_byte(&text, ' ');
+    text_add_errno(&text, 4000);
+    text_add_byte(&text, ' ');
+    text_add_errno(&text, INT32_MIN);
+    assert_string_equal(buffer, "ENOTEMPTY errno 4000 errno -2147483648");
+}
+
+static void a_text_is_whole_or_nothing(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 6; size++) {
+        memset(buffer, '#', sizeof buffer);
+        text_start(&text, buffer, size);
+        for (const char *at = "1234"; *at; at++)
+            text_add_byte(&text, *at);
+        assert_int_equal(text_whole(&text), size > 4 ? 4 : 0);
+        if (size > 0)
+            assert_string_equal(buffer, size > 4 ? "1234" : "");
+        assert_int_equal(buffer[size], '#');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +257,8 @@ int main(void)
         cmocka_unit_test_setup(no_string_drives_a_terminal, setup),
         cmocka_unit_test(random_bytes_make_well_formed_json),
         cmocka_unit_test(errnos_have_names),
+        cmocka_unit_test_setup(an_errno_without_a_name_is_its_number, setup),
+        cmocka_unit_test(a_text_is_whole_or_nothing),
     };
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
         return 1;
