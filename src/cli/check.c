@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/destination.h"
 #include "cli/discovery.h"
-#include "policy/pattern.h"
 
 static const char help[] =
     "Usage: sockfuse check [-v] [--match DEST] FILE...\n"
@@ -29,11 +29,10 @@ static const char help[] =
 /* More addresses of one name are not looked at. */
 #define ADDRESSES_MAX 32
 
-/* What --match asks for: an endpoint, or a host name with a port and the addresses that it has here and now. */
+/* What --match asks for; of a host's name with the addresses that it has here and now. */
 struct question {
-    const char *text;         /* NULL: no --match */
-    char *name;               /* NULL: an address or path */
-    struct endpoint endpoint; /* of a name: family NONE, and the port */
+    const char *text; /* NULL: no --match */
+    struct destination destination;
     struct endpoint addresses[ADDRESSES_MAX];
     size_t address_count;
     bool looked_up;
@@ -41,29 +40,15 @@ struct question {
 
 /* --- the question --- */
 
-/* A destination is a pattern that takes one thing only. False, after a message: it is none. */
+/* False, after a message: it is no destination. */
 static bool read_question(struct question *question, const char *text)
 {
-    struct pattern pattern;
-    char why[300];
+    char why[DESTINATION_WHY_MAX];
     question->text = text;
-    if (endpoint_parse(&question->endpoint, text))
+    if (destination_read(&question->destination, text, why))
         return true;
-    if (!pattern_parse(&pattern, text, why, sizeof why)) {
-        warnx("--match %s: %s", text, why);
-        return false;
-    }
-    const bool is_address =
-        pattern.kind == PATTERN_NETWORK && pattern.prefix == (pattern.network.family == ENDPOINT_IPV4 ? 32 : 128);
-    const bool is_one = pattern.port_first == pattern.port_last && (pattern.kind == PATTERN_HOST || is_address);
-    if (!is_one)
-        warnx("--match %s: this is more than one destination", text);
-    question->endpoint = pattern.network;
-    question->endpoint.port = pattern.port_first;
-    if (is_one && pattern.kind == PATTERN_HOST)
-        question->name = copy_text(pattern.host);
-    pattern_release(&pattern);
-    return is_one;
+    warnx("--match %s: %s", text, why);
+    return false;
 }
 
 static bool has_address_patterns(const struct policy *policy)
@@ -83,17 +68,18 @@ static void look_up(struct question *question)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    const int status = getaddrinfo(question->name, NULL, &hints, &found);
+    const int status = getaddrinfo(question->destination.name, NULL, &hints, &found);
     question->looked_up = true;
     if (status != 0) {
-        warnx("%s can't be looked up (%s): patterns with addresses are left out", question->name, gai_strerror(status));
+        warnx("%s can't be looked up (%s): patterns with addresses are left out", question->destination.name,
+              gai_strerror(status));
         return;
     }
     for (const struct addrinfo *at = found; at != NULL && question->address_count < ADDRESSES_MAX; at = at->ai_next) {
         struct endpoint *address = &question->addresses[question->address_count];
         if (!endpoint_from_sockaddr(address, at->ai_addr, at->ai_addrlen))
             continue;
-        address->port = question->endpoint.port;
+        address->port = question->destination.endpoint.port;
         question->address_count++;
     }
     freeaddrinfo(found);
@@ -105,10 +91,10 @@ static void print_match(const char *file, const struct question *question, const
                         const struct policy_match *match)
 {
     char circuit[DESTINATION_MAX], address[DESTINATION_MAX] = "";
-    const char *const names[] = {question->name};
+    const char *const names[] = {question->destination.name};
     if (policy_destination(match, endpoint, names, circuit, sizeof circuit) == 0)
         snprintf(circuit, sizeof circuit, "(its name is too long: not guarded)");
-    if (question->name != NULL && match->name < 0)
+    if (question->destination.name != NULL && match->name < 0)
         endpoint_format(endpoint, address, sizeof address);
     printf("%s:%u: %s%s%s%s: target [%s], by its pattern %s; circuit %s, mode %s\n", shown(file), match->target->line,
            shown(question->text), address[0] != '\0' ? " (" : "", shown(address), address[0] != '\0' ? ")" : "",
@@ -119,11 +105,11 @@ static void print_match(const char *file, const struct question *question, const
 /* The addresses of one name may go to several targets: each is told once. False: no target takes it. */
 static bool answer(const char *file, const struct policy *policy, struct question *question)
 {
-    const char *const names[] = {question->name};
-    const size_t name_count = question->name != NULL;
+    const char *const names[] = {question->destination.name};
+    const size_t name_count = question->destination.name != NULL;
     struct policy_match match, told = {0};
     bool any = false;
-    if (question->name != NULL && !question->looked_up && has_address_patterns(policy))
+    if (question->destination.name != NULL && !question->looked_up && has_address_patterns(policy))
         look_up(question);
     for (size_t i = 0; i < question->address_count; i++) {
         const struct endpoint *endpoint = &question->addresses[i];
@@ -134,13 +120,13 @@ static bool answer(const char *file, const struct policy *policy, struct questio
         told = match;
         any = true;
     }
-    if (!any && policy_match(policy, &question->endpoint, names, name_count, &match)) {
-        print_match(file, question, &question->endpoint, &match);
+    if (!any && policy_match(policy, &question->destination.endpoint, names, name_count, &match)) {
+        print_match(file, question, &question->destination.endpoint, &match);
         any = true;
     }
     if (!any)
         printf("%s: %s: no target takes it%s\n", shown(file), shown(question->text),
-               question->name == NULL && policy->has_host_patterns
+               question->destination.name == NULL && policy->has_host_patterns
                    ? " by its address; patterns with host names take programs that looked the name up"
                    : "");
     return any;
@@ -148,26 +134,14 @@ static bool answer(const char *file, const struct policy *policy, struct questio
 
 /* --- the policy written back --- */
 
-static void print_key(const char *key, const char *value, const char *origin, void *context)
+static void print_policy(const struct policy *policy)
 {
-    (void)context;
-    printf("%-19s = %-24s # %s\n", key, shown(value), origin);
-}
-
-static void print_targets(const struct policy *policy)
-{
-    if (policy->target_count > 0) {
-        printf("\n[defaults]\n");
-        policy_describe_common(&policy->targets[0], print_key, NULL);
-    }
-    for (size_t i = 0; i < policy->target_count; i++) {
-        const struct target *target = &policy->targets[i];
-        printf("\n[");
-        for (const char *at = shown(target->name); *at != '\0'; at++)
-            printf("%s%c", *at == '#' ? "\\" : "", *at);
-        printf("] # line %u\n", target->line);
-        policy_describe(target, print_key, NULL);
-    }
+    char *text = policy_write(policy);
+    if (text == NULL)
+        errx(EXIT_FAILURE, "no memory");
+    for (char *rest = text, *line = strsep(&rest, "\n"); rest != NULL; line = strsep(&rest, "\n"))
+        puts(shown(line));
+    free(text);
 }
 
 static bool check_file(const char *file, bool verbose, struct question *question)
@@ -184,7 +158,7 @@ static bool check_file(const char *file, bool verbose, struct question *question
         printf("%s%s: good, %zu target%s\n", verbose ? "# " : "", shown(file), policy->target_count,
                policy->target_count == 1 ? "" : "s");
     if (good && verbose)
-        print_targets(policy);
+        print_policy(policy);
     if (good && question->text != NULL)
         good = answer(file, policy, question);
     policy_problems_free(&problems);
@@ -249,6 +223,6 @@ int command_check(int argc, char **argv)
         good = check_for(program, verbose, &question);
     for (int i = optind; i < argc; i++)
         good = check_file(argv[i], verbose, &question) && good;
-    free(question.name);
+    destination_free(&question.destination);
     return finish_output(good ? EXIT_SUCCESS : EXIT_FAILURE);
 }

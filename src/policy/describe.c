@@ -1,6 +1,7 @@
 /*
- * describe.c - a target written back as a file would have it.
+ * describe.c - the one writer of policies: a target's values, or all of it, as a file would have it.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,7 +43,17 @@ static const char *origin_of(const struct target *target, enum key_index key)
     return built_in_origin(target, key);
 }
 
-/* A `#` would begin a comment, and a blank that has no backslash (of -t) another pattern. */
+/* A `#` would begin a comment. */
+static void write_text(FILE *stream, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '#')
+            fputc('\\', stream);
+        fputc(*text, stream);
+    }
+}
+
+/* So it would here, and a blank that has no backslash (of -t) another pattern. */
 static void write_pattern(FILE *stream, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -54,52 +65,97 @@ static void write_pattern(FILE *stream, const char *text)
     }
 }
 
-static char *patterns_text(const struct target *target)
+static void write_value(FILE *stream, const struct target *target, enum key_index key)
+{
+    char value[VALUE_TEXT_MAX];
+    if (key != KEY_MATCH) {
+        key_format(key, target, value, sizeof value);
+        write_text(stream, value);
+        return;
+    }
+    for (size_t i = 0; i < target->pattern_count; i++) {
+        if (i > 0)
+            fputc(' ', stream);
+        write_pattern(stream, target->patterns[i].text);
+    }
+}
+
+/* To be freed; NULL: no memory. */
+static char *value_text(const struct target *target, enum key_index key)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = bare_open_memstream(&text, &size);
     if (stream == NULL)
         return NULL;
-    for (size_t i = 0; i < target->pattern_count; i++) {
-        if (i > 0)
-            fputc(' ', stream);
-        write_pattern(stream, target->patterns[i].text);
-    }
+    write_value(stream, target, key);
     if (bare_fclose(stream) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-typedef void (*line_writer)(const char *key, const char *value, const char *origin, void *context);
+typedef void (*key_writer)(const char *key, const char *value, const char *origin, void *context);
 
-static void describe(const struct target *target, bool of_policy, line_writer line, void *context)
+static bool describe(const struct target *target, bool of_policy, key_writer key_line, void *context)
 {
     for (unsigned int index = 0; index < KEYS; index++) {
         const enum key_index key = (enum key_index)index;
-        char value[VALUE_TEXT_MAX];
         if (key_table[key].of_policy != of_policy)
             continue;
-        if (key == KEY_MATCH) {
-            char *patterns = patterns_text(target);
-            line(key_table[key].name, patterns != NULL ? patterns : "", origin_of(target, key), context);
-            free(patterns);
-        } else {
-            key_format(key, target, value, sizeof value);
-            line(key_table[key].name, value, origin_of(target, key), context);
-        }
+        char *value = value_text(target, key);
+        if (value == NULL)
+            return false;
+        key_line(key_table[key].name, value, origin_of(target, key), context);
+        free(value);
     }
+    return true;
 }
 
-void policy_describe(const struct target *target, line_writer line, void *context)
+bool policy_describe(const struct target *target, key_writer line, void *context)
 {
-    describe(target, false, line, context);
+    return describe(target, false, line, context);
 }
 
-void policy_describe_common(const struct target *target, line_writer line, void *context)
+bool policy_describe_common(const struct target *target, key_writer line, void *context)
 {
-    describe(target, true, line, context);
+    return describe(target, true, line, context);
+}
+
+static void write_key(const char *key, const char *value, const char *origin, void *stream)
+{
+    fprintf(stream, "%-19s = %-24s # %s\n", key, value, origin);
+}
+
+static bool write_targets(FILE *stream, const struct policy *policy)
+{
+    bool good = true;
+    if (policy->target_count > 0) {
+        fputs("\n[defaults]\n", stream);
+        good = policy_describe_common(&policy->targets[0], write_key, stream);
+    }
+    for (size_t i = 0; i < policy->target_count && good; i++) {
+        const struct target *target = &policy->targets[i];
+        fputs("\n[", stream);
+        write_text(stream, target->name);
+        fprintf(stream, "] # line %u\n", target->line);
+        good = policy_describe(target, write_key, stream);
+    }
+    return good;
+}
+
+char *policy_write(const struct policy *policy)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = bare_open_memstream(&text, &size);
+    if (stream == NULL)
+        return NULL;
+    const bool good = write_targets(stream, policy) && !ferror(stream);
+    if (bare_fclose(stream) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
 }
 
 const char *target_mode_name(enum target_mode mode)

@@ -100,14 +100,17 @@ const char *target_mode_name(enum target_mode mode);
  * Calls `line` for each key of the table that this version has, in its order, with the value that is in force for
  * the target, written as a file would have it, and where it came from: "section", "[defaults]", "-o", "built in";
  * "the name" for a `match` that is not there; "as reset_timeout" or "as reset_timeout_max" for a built-in pause
- * that gave way to the other one, "as window" for a built-in minimum_calls that did. Allocates.
+ * that gave way to the other one, "as window" for a built-in minimum_calls that did. Allocates; false: no memory.
  */
-void policy_describe(const struct target *target,
+bool policy_describe(const struct target *target,
                      void (*line)(const char *key, const char *value, const char *origin, void *context),
                      void *context);
 /* The same for the keys of the policy as a whole, which stand in [defaults] alone; policy_describe leaves them out. */
-void policy_describe_common(const struct target *target,
+bool policy_describe_common(const struct target *target,
                             void (*line)(const char *key, const char *value, const char *origin, void *context),
                             void *context);
+
+/* All of it as a file that says the same, with where each value came from in comments. To be freed; NULL: no memory. */
+char *policy_write(const struct policy *policy);
 
 #endif

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "policy/keys.h"
+
 /* The name of the target that takes a destination ("-" for none); `names` ends with NULL. */
 static const char *taker(const struct policy *policy, const char *destination, const char *const *names)
 {
@@ -328,6 +330,37 @@ static void the_identity_of_a_file_is_its_path_as_it_was_named(void **state)
 }
 
 /* Loose, for sanitizers and busy machines; what it measured is in the message. */
+/* A value or a name with what else would begin a comment, and a path with a blank. */
+static void a_policy_is_written_back_as_a_file_that_says_the_same(void **state)
+{
+    (void)state;
+    struct policy *policy = good_policy("[defaults]\nreset_timeout = 5s\n"
+                                        "[one \\#1]\nmatch = unix:/run/a\\#b unix:/run/a\\ b\n"
+                                        "fallback = unix:/run/spare\\#1\n"
+                                        "[two.example:443]\nwindow = 50 calls\nhttp_failures = 500-599 429\n"
+                                        "inject = http-503 at 0.5%, slow 2s at 1%\n");
+    char *text = policy_write(policy);
+    assert_non_null(text);
+    struct loaded again;
+    load_text(&again, text, NULL); /* a built-in value that is written may be told to be of no use */
+    free(text);
+    assert_int_equal(again.problems.errors, 0);
+    assert_int_equal(again.policy->target_count, 2);
+    for (size_t i = 0; i < again.policy->target_count; i++) {
+        const struct target *target = &policy->targets[i], *same = &again.policy->targets[i];
+        assert_string_equal(same->name, target->name);
+        assert_int_equal(same->pattern_count, target->pattern_count);
+        for (size_t j = 0; j < target->pattern_count; j++)
+            assert_string_equal(same->patterns[j].text, target->patterns[j].text);
+        for (unsigned int key = 0; key < KEYS; key++)
+            assert_string_equal(described(same, key_table[key].name).value,
+                                described(target, key_table[key].name).value);
+    }
+    assert_string_equal(again.policy->targets[0].fallback.at[0].path, "/run/spare#1");
+    unload(&again);
+    policy_free(policy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +377,7 @@ int main(void)
         cmocka_unit_test(patterns_alone_make_a_policy_with_a_sorted_identity),
         cmocka_unit_test(a_bad_pattern_of_the_command_line_has_no_line),
         cmocka_unit_test(patterns_stand_behind_the_file_and_take_its_defaults),
+        cmocka_unit_test(a_policy_is_written_back_as_a_file_that_says_the_same),
         cmocka_unit_test(the_identity_of_a_file_is_its_path_as_it_was_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
