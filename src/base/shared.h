@@ -1,9 +1,10 @@
 /*
- * shared.h - copying in and out of memory that other processes change at the same time.
+ * shared.h - copying in and out of memory that others change at the same time.
  *
  * Copies go by atomic words, so that a torn copy is a wrong value and never undefined behaviour. Each load acquires and
  * each store releases: the words stay between whatever stamps the caller reads or writes before and after them, without
- * a fence (on x86 both are plain moves). For src/segment. Async-signal-safe.
+ * a fence (on x86 both are plain moves). Async-signal-safe. What goes into a segment, which programs of both word sizes
+ * map, goes by words of 32 bits; what is a process's own by longer ones.
  */
 #ifndef SOCKFUSE_BASE_SHARED_H
 #define SOCKFUSE_BASE_SHARED_H
@@ -33,6 +34,26 @@ static inline void shared_load(void *to, const void *from, size_t bytes)
     for (size_t at = 0; at < bytes / sizeof *words; at++) {
         uint32_t word = atomic_load_explicit(&words[at], memory_order_acquire);
         memcpy((char *)to + at * sizeof word, &word, sizeof word);
+    }
+}
+
+/* How many words hold a type; its size is to be a whole number of them. */
+#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
+
+static inline void words_store(_Atomic uint64_t *words, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
+        atomic_store_explicit(&words[i], word, memory_order_release);
+    }
+}
+
+static inline void words_load(void *to, const _Atomic uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word = atomic_load_explicit(&words[i], memory_order_acquire);
+        memcpy((char *)to + i * sizeof word, &word, sizeof word);
     }
 }
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/seqlock.h"
+#include "base/shared.h"
 #include "connection/pages.h"
-
-#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
 
 /* What there is of an endpoint without its port. */
 struct host {
@@ -20,9 +20,9 @@ struct host {
 
 /* A pair; read and written by atomic words, since it may be rewritten while it is read. */
 struct entry {
-    _Atomic uint64_t hash;    /* of the address; what a search looks at first */
-    _Atomic uint32_t version; /* odd while it is written */
-    _Atomic uint32_t seen;    /* the odd version that the last round found */
+    _Atomic uint64_t hash; /* of the address; what a search looks at first */
+    struct seqlock lock;   /* of all the rest but `seen` */
+    _Atomic uint32_t seen; /* the odd version that the last round found */
     _Atomic uint32_t answer;
     _Atomic uint64_t host[WORDS(struct host)];
     _Atomic uint64_t name[WORDS(struct host_name)];
@@ -36,44 +36,12 @@ static _Atomic uint32_t used;
 
 /* --- entries --- */
 
-/* False: it is just being written. */
-static bool begin_reading(struct entry *entry, uint32_t *version)
-{
-    *version = atomic_load_explicit(&entry->version, memory_order_acquire);
-    return !(*version & 1);
-}
-
-/* Whether what was read since is one pair's. */
-static bool end_reading(struct entry *entry, uint32_t version)
-{
-    /* The words were read before the version is read again. */
-    atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&entry->version, memory_order_relaxed) == version;
-}
-
-static void read_words(void *copy, const _Atomic uint64_t *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
-        memcpy((char *)copy + i * sizeof word, &word, sizeof word);
-    }
-}
-
-static void write_words(_Atomic uint64_t *words, const void *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t word;
-        memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
-        atomic_store_explicit(&words[i], word, memory_order_relaxed);
-    }
-}
-
 static bool has_name(const struct entry *entry, const struct host_name *name)
 {
     for (size_t i = 0; i < WORDS(struct host_name); i++) {
         uint64_t word;
         memcpy(&word, name->text + i * sizeof word, sizeof word);
-        if (atomic_load_explicit(&entry->name[i], memory_order_relaxed) != word)
+        if (atomic_load_explicit(&entry->name[i], memory_order_acquire) != word)
             return false;
         if (!name->text[(i + 1) * sizeof word - 1])
             return true; /* nothing but zeros behind it */
@@ -85,26 +53,24 @@ static void entry_write(struct entry *entry, const struct endpoint *address, con
                         uint64_t hash, uint32_t answer)
 {
     struct host host = {(uint32_t)address->family, address->scope_id, {0}};
-    uint32_t version = atomic_load_explicit(&entry->version, memory_order_relaxed);
+    uint32_t version;
     memcpy(host.address, address->address, sizeof host.address);
     /*
      * Whoever finds another writer inside leaves the entry to it: one forgotten name is no harm, waiting would be. If
      * it is there after a whole round of the table too, it was jumped out of, or is the parent's.
      */
-    if ((version & 1) && atomic_exchange_explicit(&entry->seen, version, memory_order_relaxed) != version)
+    if (!seqlock_look(&entry->lock, &version) &&
+        atomic_exchange_explicit(&entry->seen, version, memory_order_relaxed) != version)
         return;
-    uint32_t mine = (version | 1) + (version & 1) * 2;
-    if (!atomic_compare_exchange_strong_explicit(&entry->version, &version, mine, memory_order_acquire,
-                                                 memory_order_relaxed))
+    const uint32_t mine = seqlock_begin(&entry->lock, version);
+    if (mine == 0)
         return;
-    atomic_thread_fence(memory_order_release); /* the odd version is visible before the words change */
-    write_words(entry->host, &host, WORDS(struct host));
-    write_words(entry->name, name, WORDS(struct host_name));
-    atomic_store_explicit(&entry->answer, answer, memory_order_relaxed);
-    atomic_store_explicit(&entry->hash, hash, memory_order_relaxed);
-    /* It stays odd if it was taken from us, who were so late. */
-    atomic_compare_exchange_strong_explicit(&entry->version, &mine, mine + 1, memory_order_release,
-                                            memory_order_relaxed);
+    words_store(entry->host, &host, WORDS(struct host));
+    words_store(entry->name, name, WORDS(struct host_name));
+    /* Release: see seqlock.h. */
+    atomic_store_explicit(&entry->answer, answer, memory_order_release);
+    atomic_store_explicit(&entry->hash, hash, memory_order_release);
+    seqlock_end(&entry->lock, mine);
 }
 
 /* How many there are to be looked at. */
@@ -140,8 +106,8 @@ static bool make_name(struct host_name *name, const char *text)
 static bool renew(struct entry *entry, uint64_t hash, const struct host_name *name, uint32_t answer)
 {
     uint32_t version;
-    if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != hash || !begin_reading(entry, &version) ||
-        !has_name(entry, name) || !end_reading(entry, version))
+    if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != hash || !seqlock_look(&entry->lock, &version) ||
+        !has_name(entry, name) || !seqlock_stands(&entry->lock, version))
         return false;
     atomic_store_explicit(&entry->answer, answer, memory_order_relaxed);
     return true;
@@ -189,10 +155,10 @@ bool names_next(const struct endpoint *address, uint32_t *answer, struct host_na
     struct entry *entry;
     while ((entry = latest_before(hash, answer)) != NULL) {
         uint32_t version;
-        if (!begin_reading(entry, &version))
+        if (!seqlock_look(&entry->lock, &version))
             continue; /* it is given to another pair */
-        read_words(name, entry->name, WORDS(struct host_name));
-        if (atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash && end_reading(entry, version)) {
+        words_load(name, entry->name, WORDS(struct host_name));
+        if (atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash && seqlock_stands(&entry->lock, version)) {
             name->text[HOST_NAME_SIZE - 1] = '\0';
             return true;
         }
@@ -217,11 +183,11 @@ size_t names_siblings(const struct host_name *name, uint16_t port, uint64_t *has
     for (uint32_t i = 0; i < known; i++) {
         struct host host;
         uint32_t version;
-        if (!begin_reading(&entries[i], &version) || !has_name(&entries[i], name))
+        if (!seqlock_look(&entries[i].lock, &version) || !has_name(&entries[i], name))
             continue;
         const uint32_t answer = atomic_load_explicit(&entries[i].answer, memory_order_relaxed);
-        read_words(&host, entries[i].host, WORDS(struct host));
-        if (!end_reading(&entries[i], version))
+        words_load(&host, entries[i].host, WORDS(struct host));
+        if (!seqlock_stands(&entries[i].lock, version))
             continue;
         if (answer > latest) {
             latest = answer;

@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "base/seqlock.h"
+#include "base/shared.h"
 #include "breaker/http.h"
 #include "breaker/http_request.h"
 #include "connection/descriptors.h"
@@ -70,8 +71,8 @@ enum call_end {
 };
 
 enum pool_keeping { POOL_FREE, POOL_TAKEN };
-#define HTTP_WORDS (sizeof(struct http_reader) / sizeof(uint64_t))
-#define REQUEST_WORDS (sizeof(struct http_request) / sizeof(uint64_t))
+#define HTTP_WORDS WORDS(struct http_reader)
+#define REQUEST_WORDS WORDS(struct http_request)
 _Static_assert(sizeof(struct http_reader) % sizeof(uint64_t) == 0, "it is read and written by words");
 
 struct connection {
@@ -98,7 +99,7 @@ struct connection {
     _Atomic uint32_t next;         /* in the list of free ones */
     _Atomic uint32_t keeping;      /* enum pool_keeping, or a round of left_behind.c's that found it left behind */
     _Atomic int fd;                /* one of its descriptors */
-    _Atomic uint32_t http_version; /* of `http`; odd while it is written */
+    struct seqlock answer_seqlock; /* of `http` */
     _Atomic uint32_t sharers;      /* the group of their numbers (sharers.h); 0: there is one alone */
     _Atomic uint32_t follows;      /* its policy, as policy_keeping.h has it */
     _Atomic uint32_t forks;        /* lineage_forks() when the socket was made */
@@ -183,46 +184,40 @@ static inline const struct target *connection_target(const struct connection *co
 static inline struct http_reader connection_http(const struct connection *connection)
 {
     struct http_reader reader;
-    uint64_t words[HTTP_WORDS];
-    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_acquire);
-    for (size_t i = 0; i < HTTP_WORDS; i++)
-        words[i] = atomic_load_explicit(&connection->http[i], memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire); /* the words before the second look at the version */
-    if ((version & 1) || atomic_load_explicit(&connection->http_version, memory_order_relaxed) != version)
+    uint32_t version;
+    if (!seqlock_look(&connection->answer_seqlock, &version))
         return (struct http_reader){0};
-    memcpy(&reader, words, sizeof reader);
-    return reader;
+    words_load(&reader, connection->http, HTTP_WORDS);
+    return seqlock_stands(&connection->answer_seqlock, version) ? reader : (struct http_reader){0};
 }
 
 /* Of threads that write at once, one does. */
 static inline void connection_set_http(struct connection *connection, const struct http_reader *reader)
 {
-    uint64_t words[HTTP_WORDS];
-    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
-    memcpy(words, reader, sizeof words);
-    if ((version & 1) || !atomic_compare_exchange_strong_explicit(&connection->http_version, &version, version + 1,
-                                                                  memory_order_relaxed, memory_order_relaxed))
+    uint32_t version;
+    const uint32_t mine =
+        seqlock_look(&connection->answer_seqlock, &version) ? seqlock_begin(&connection->answer_seqlock, version) : 0;
+    if (mine == 0)
         return;
-    atomic_thread_fence(memory_order_release); /* the odd version before the words */
-    for (size_t i = 0; i < HTTP_WORDS; i++)
-        atomic_store_explicit(&connection->http[i], words[i], memory_order_relaxed);
-    atomic_store_explicit(&connection->http_version, version + 2, memory_order_release);
+    words_store(connection->http, reader, HTTP_WORDS);
+    seqlock_end(&connection->answer_seqlock, mine);
 }
 
 /* A new answer is to come; whoever was about to write of the former one may have jumped away. */
 static inline void connection_reset_http(struct connection *connection)
 {
-    uint32_t version = atomic_load_explicit(&connection->http_version, memory_order_relaxed);
-    for (size_t i = 0; i < HTTP_WORDS; i++)
-        atomic_store_explicit(&connection->http[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&connection->http_version, (version | 1) + 1, memory_order_release);
+    static const struct http_reader fresh = {0};
+    const uint32_t mine = seqlock_seize(&connection->answer_seqlock);
+    words_store(connection->http, &fresh, HTTP_WORDS);
+    seqlock_end(&connection->answer_seqlock, mine);
 }
 
 /* Nothing of an answer has been read, and nobody is at it. */
 static inline bool connection_http_is_fresh(const struct connection *connection)
 {
     struct http_reader reader = connection_http(connection);
-    return http_is_fresh(&reader) && !(atomic_load_explicit(&connection->http_version, memory_order_relaxed) & 1);
+    return http_is_fresh(&reader) &&
+           !seqlock_is_written(atomic_load_explicit(&connection->answer_seqlock.version, memory_order_relaxed));
 }
 
 /*
@@ -232,19 +227,13 @@ static inline bool connection_http_is_fresh(const struct connection *connection)
 static inline struct http_request connection_request(const struct connection *connection)
 {
     struct http_request request;
-    uint64_t words[REQUEST_WORDS];
-    for (size_t i = 0; i < REQUEST_WORDS; i++)
-        words[i] = atomic_load_explicit(&connection->request[i], memory_order_relaxed);
-    memcpy(&request, words, sizeof request);
+    words_load(&request, connection->request, REQUEST_WORDS);
     return request;
 }
 
 static inline void connection_set_request(struct connection *connection, struct http_request request)
 {
-    uint64_t words[REQUEST_WORDS];
-    memcpy(words, &request, sizeof words);
-    for (size_t i = 0; i < REQUEST_WORDS; i++)
-        atomic_store_explicit(&connection->request[i], words[i], memory_order_relaxed);
+    words_store(connection->request, &request, REQUEST_WORDS);
 }
 
 static inline enum call_end connection_end(const struct connection *connection)

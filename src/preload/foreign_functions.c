@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/shared.h"
 #include "preload/real.h"
 
 #define OBJECTS_MAX 4096u /* that are asked for a function, when nobody else knows it */
@@ -107,54 +108,55 @@ static void *look_up(const char *name, const void *caller, const void *ours)
     return found;
 }
 
-/* The places' words may be read while they are written: an edition that is even, and the same afterwards, was whole. */
-static bool read_place(struct foreign_caller *place, uint64_t *edition, uintptr_t *caller, uint64_t *unloads,
-                       uintptr_t *function)
+/* What a place says; in whole words, whatever a pointer's size is. */
+struct found {
+    uint64_t unloads; /* what the linker had unloaded when it was looked up */
+    uint64_t caller, function;
+};
+_Static_assert(sizeof((struct foreign_caller *)0)->found == sizeof(struct found), "it fits");
+
+/* False: it is just being written. */
+static bool read_place(const struct foreign_caller *place, uint32_t *version, struct found *found)
 {
-    *edition = atomic_load_explicit(&place->edition, memory_order_acquire);
-    *caller = atomic_load_explicit(&place->caller, memory_order_relaxed);
-    *unloads = atomic_load_explicit(&place->unloads, memory_order_relaxed);
-    *function = atomic_load_explicit(&place->function, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire); /* the words before the second look at the edition */
-    return !(*edition & 1) && atomic_load_explicit(&place->edition, memory_order_relaxed) == *edition;
+    if (!seqlock_look(&place->lock, version))
+        return false;
+    words_load(found, place->found, WORDS(struct found));
+    return seqlock_stands(&place->lock, *version);
 }
 
-static void write_place(struct foreign_caller *place, uint64_t edition, uintptr_t caller, uint64_t unloads,
-                        uintptr_t function)
+static void write_place(struct foreign_caller *place, uint32_t version, const struct found *found)
 {
-    if (!atomic_compare_exchange_strong_explicit(&place->edition, &edition, edition + 1, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return;                                /* somebody else took it */
-    atomic_thread_fence(memory_order_release); /* the odd edition before the words */
-    atomic_store_explicit(&place->caller, caller, memory_order_relaxed);
-    atomic_store_explicit(&place->unloads, unloads, memory_order_relaxed);
-    atomic_store_explicit(&place->function, function, memory_order_relaxed);
-    atomic_store_explicit(&place->edition, edition + 2, memory_order_release);
+    const uint32_t mine = seqlock_begin(&place->lock, version);
+    if (mine == 0)
+        return; /* somebody else took it */
+    words_store(place->found, found, WORDS(struct found));
+    seqlock_end(&place->lock, mine);
 }
 
 uintptr_t foreign_function(struct foreign_callers *callers, const char *name, const void *caller, const void *ours)
 {
-    uint64_t unloads = count_unloads(), edition, known_unloads, free_edition = 0;
+    struct found found;
     struct foreign_caller *free_place = NULL;
-    uintptr_t known, function;
+    const uint64_t unloads = count_unloads();
+    uint32_t version, free_version = 0;
     for (size_t i = 0; i < FOREIGN_CALLERS; i++) {
         struct foreign_caller *place = &callers->at[i];
-        if (!read_place(place, &edition, &known, &known_unloads, &function))
+        if (!read_place(place, &version, &found))
             continue;
-        if (edition && known_unloads == unloads) {
-            if (known == (uintptr_t)caller)
-                return function;
+        if (version != 0 && found.unloads == unloads) {
+            if (found.caller == (uintptr_t)caller)
+                return (uintptr_t)found.function;
             continue;
         }
         if (!free_place) { /* never used, or of a time that is over */
             free_place = place;
-            free_edition = edition;
+            free_version = version;
         }
-        if (!edition)
+        if (version == 0)
             break; /* nor are those behind it */
     }
-    function = (uintptr_t)look_up(name, caller, ours);
-    if (function && free_place)
-        write_place(free_place, free_edition, (uintptr_t)caller, unloads, function);
-    return function;
+    found = (struct found){unloads, (uintptr_t)caller, (uintptr_t)look_up(name, caller, ours)};
+    if (found.function != 0 && free_place)
+        write_place(free_place, free_version, &found);
+    return (uintptr_t)found.function;
 }

@@ -12,15 +12,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/seqlock.h"
+
 #define FOREIGN_CALLERS 32u
 
 /* What was found for callers of one function; zero at the start. With all places taken it is looked up each time. */
 struct foreign_callers {
     struct foreign_caller {
-        _Atomic uint64_t edition; /* odd: it is being written; 0: never was */
-        _Atomic uint64_t unloads; /* what the linker had unloaded when it was looked up */
-        _Atomic uintptr_t caller;
-        _Atomic uintptr_t function;
+        struct seqlock lock;       /* at version 0 it was never written */
+        _Atomic uint64_t found[3]; /* struct found */
     } at[FOREIGN_CALLERS];
 };
 
