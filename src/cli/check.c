@@ -138,7 +138,7 @@ static void print_policy(const struct policy *policy)
 {
     char *text = policy_write(policy);
     if (text == NULL)
-        errx(EXIT_FAILURE, "no memory");
+        no_memory();
     for (char *rest = text, *line = strsep(&rest, "\n"); rest != NULL; line = strsep(&rest, "\n"))
         puts(shown(line));
     free(text);
@@ -203,12 +203,8 @@ int command_check(int argc, char **argv)
         case OPTION_FOR:
             program = optarg;
             break;
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
         default:
-            return usage_error("check");
+            return common_option("check", help, option);
         }
     }
     if (optind == argc && program == NULL) {

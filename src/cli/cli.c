@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cli/cli.h"
 
 #ifndef SOCKFUSE_VERSION
@@ -31,6 +32,24 @@ int usage_error(const char *command)
 {
     fprintf(stderr, "Try 'sockfuse %s -h'.\n", command);
     return EXIT_USAGE;
+}
+
+int common_option(const char *command, const char *help, int letter)
+{
+    switch (letter) {
+    case 'h':
+        return print_help(help);
+    case OPTION_VERSION:
+        return print_version();
+    default:
+        return usage_error(command);
+    }
+}
+
+int unexpected_word(const char *command, const char *word)
+{
+    warnx("%s: unexpected word '%s'; a policy is named with -p FILE", command, word);
+    return usage_error(command);
 }
 
 int finish_output(int status)
@@ -73,7 +92,7 @@ void *allocate(size_t count, size_t size)
 {
     void *memory = calloc(count != 0 ? count : 1, size);
     if (memory == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     return memory;
 }
 
@@ -81,18 +100,31 @@ char *copy_text(const char *text)
 {
     char *copy = strdup(text);
     if (copy == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     return copy;
+}
+
+char *format_text_list(const char *format, va_list arguments)
+{
+    char *text;
+    if (vasprintf(&text, format, arguments) < 0)
+        no_memory();
+    return text;
 }
 
 char *format_text(const char *format, ...)
 {
-    char *text;
     va_list arguments;
     va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
+    char *text = format_text_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        err(EXIT_FAILURE, "no memory");
     return text;
+}
+
+void *grow(void *array, size_t count, size_t element_bytes)
+{
+    void *grown = array_grow(array, count, element_bytes);
+    if (grown == NULL)
+        no_memory();
+    return grown;
 }

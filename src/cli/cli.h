@@ -10,6 +10,7 @@
 #ifndef SOCKFUSE_CLI_CLI_H
 #define SOCKFUSE_CLI_CLI_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -75,6 +76,12 @@ int print_version(void);
  */
 int usage_error(const char *command);
 
+/* What each command does with an option that is none of its own: -h, --version, or bad usage. Returns the status. */
+int common_option(const char *command, const char *help, int letter);
+
+/* The same for a word where a command takes none. */
+int unexpected_word(const char *command, const char *word);
+
 /*
  * The last thing a command does with stdout: flushes it and returns `status`, or EXIT_FAILURE with a message when
  * something could not be written (a full disk). A reader that went away (EPIPE) is no message.
@@ -91,5 +98,8 @@ const char *environment(const char *name);
 void *allocate(size_t count, size_t size);
 char *copy_text(const char *text);
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *format_text_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+/* Room for one more element behind `count`; what is returned takes the array's place. */
+void *grow(void *array, size_t count, size_t element_bytes);
 
 #endif

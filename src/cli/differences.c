@@ -47,10 +47,8 @@ static void note_value(const char *key, const char *value, const char *origin, v
 {
     struct values *values = context;
     (void)origin;
-    values->keys = reallocarray(values->keys, values->count + 1, sizeof *values->keys);
-    values->at = reallocarray(values->at, values->count + 1, sizeof *values->at);
-    if (values->keys == NULL || values->at == NULL)
-        err(EXIT_FAILURE, "no memory");
+    values->keys = grow(values->keys, values->count, sizeof *values->keys);
+    values->at = grow(values->at, values->count, sizeof *values->at);
     values->keys[values->count] = key;
     values->at[values->count++] = copy_text(value);
 }

@@ -57,18 +57,12 @@ struct entry {
 };
 struct batch {
     struct entry *at;
-    size_t count, size;
+    size_t count;
 };
 
 static void batch_add(struct batch *batch, const struct event *event, const struct selected *of)
 {
-    if (batch->count == batch->size) {
-        batch->size = batch->size == 0 ? 64 : batch->size * 2;
-        struct entry *at = reallocarray(batch->at, batch->size, sizeof *at);
-        if (at == NULL)
-            err(EXIT_FAILURE, "no memory");
-        batch->at = at;
-    }
+    batch->at = grow(batch->at, batch->count, sizeof *batch->at);
     batch->at[batch->count++] = (struct entry){*event, of};
 }
 
@@ -244,10 +238,6 @@ int command_events(int argc, char **argv)
         if (whose_take(&wish.choice, letter, optarg))
             continue;
         switch (letter) {
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
         case 'f':
             wish.follow = true;
             break;
@@ -261,12 +251,10 @@ int command_events(int argc, char **argv)
             }
             break;
         default:
-            return usage_error("events");
+            return common_option("events", help, letter);
         }
     }
-    if (optind < argc) {
-        warnx("events: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
-        return usage_error("events");
-    }
+    if (optind < argc)
+        return unexpected_word("events", argv[optind]);
     return show(&wish);
 }

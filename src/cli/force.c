@@ -122,9 +122,7 @@ static bool is_again(struct order *order, const struct audience *audience, const
             return true;
         }
     }
-    order->acted = reallocarray(order->acted, order->acted_count + 1, sizeof *order->acted);
-    if (order->acted == NULL)
-        err(EXIT_FAILURE, "no memory");
+    order->acted = grow(order->acted, order->acted_count, sizeof *order->acted);
     order->acted[order->acted_count++] = key;
     return false;
 }

@@ -281,15 +281,11 @@ int command_forget(int argc, char **argv)
         if (whose_take(&order.choice, letter, optarg))
             continue;
         switch (letter) {
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
         case OPTION_ENDED:
             order.ended = true;
             break;
         default:
-            return usage_error("forget");
+            return common_option("forget", help, letter);
         }
     }
     bool any = optind < argc;

@@ -37,12 +37,7 @@ static bool is_listed(const struct homes *homes, const char *path)
 /* Takes `path`, which was allocated. */
 static void add(struct homes *homes, char *path, uid_t user, bool is_named)
 {
-    if ((homes->count & (homes->count - 1)) == 0) { /* full: doubles at each power of two */
-        struct home *at = reallocarray(homes->at, homes->count == 0 ? 1 : homes->count * 2, sizeof *at);
-        if (at == NULL)
-            err(EXIT_FAILURE, "no memory");
-        homes->at = at;
-    }
+    homes->at = grow(homes->at, homes->count, sizeof *homes->at);
     homes->at[homes->count++] = (struct home){.path = path, .user = user, .is_named = is_named};
 }
 

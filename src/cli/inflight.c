@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/duration.h"
 #include "segment/calls.h"
 
 /* A holder's place is in its upper bits (processes.h): those who had one place are in one list. */
@@ -24,15 +25,6 @@ static struct inflight_owner **place_of(struct inflight_owner **places, uint32_t
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
-
-/* A list of one pointer more. */
-static void *longer_list(void *list, size_t count)
-{
-    void *longer = count & (count + 1) ? list : reallocarray(list, (count + 1) * 2, sizeof(void *));
-    if (longer == NULL)
-        err(EXIT_FAILURE, "no memory");
-    return longer;
-}
 
 static struct inflight_owner *owner_of(struct inflight *inflight, struct inflight_owner **places,
                                        const struct segment *segment, const struct selected *of, uint32_t holder)
@@ -48,7 +40,7 @@ static struct inflight_owner *owner_of(struct inflight *inflight, struct infligh
     owner->uid = of != NULL ? of->uid : geteuid();
     owner->next = *place;
     *place = owner;
-    inflight->owners = longer_list(inflight->owners, inflight->owner_count);
+    inflight->owners = grow(inflight->owners, inflight->owner_count, sizeof(struct inflight_owner *));
     inflight->owners[inflight->owner_count++] = owner;
     return owner;
 }
@@ -64,25 +56,15 @@ static const struct circuit_texts *circuit_of(struct inflight *inflight, struct 
         return known[index];
     known[index] = allocate(1, sizeof texts);
     *known[index] = texts;
-    inflight->circuits = longer_list(inflight->circuits, inflight->circuit_count);
+    inflight->circuits = grow(inflight->circuits, inflight->circuit_count, sizeof(struct circuit_texts *));
     inflight->circuits[inflight->circuit_count++] = known[index];
     return known[index];
 }
 
 static void add_call(struct inflight *inflight, const struct inflight_call *call)
 {
-    if (inflight->count == inflight->size) {
-        inflight->size = inflight->size == 0 ? 64 : inflight->size * 2;
-        inflight->at = reallocarray(inflight->at, inflight->size, sizeof *inflight->at);
-        if (inflight->at == NULL)
-            err(EXIT_FAILURE, "no memory");
-    }
+    inflight->at = grow(inflight->at, inflight->count, sizeof *inflight->at);
     inflight->at[inflight->count++] = *call;
-}
-
-static uint64_t since(uint64_t then_ns, uint64_t now_ns)
-{
-    return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
 void inflight_add(struct inflight *inflight, const struct segment *segment, const struct selected *of, uint64_t now_ns)
@@ -110,8 +92,8 @@ void inflight_add(struct inflight *inflight, const struct segment *segment, cons
                                .place = place,
                                .number = calls_number(&view),
                                .phase = view.phase,
-                               .waited_ns = since(view.started_ns, now_ns),
-                               .limit_ns = has_limit ? since(view.started_ns, view.due_ns) : 0,
+                               .waited_ns = span_since(view.started_ns, now_ns),
+                               .limit_ns = has_limit ? span_since(view.started_ns, view.due_ns) : 0,
                                .is_overdue = is_charged || (has_limit && now_ns >= due_ns),
                                .is_charged = is_charged,
                                .is_probe = view.ticket.token != 0,

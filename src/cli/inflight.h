@@ -39,7 +39,7 @@ struct inflight_call {
 
 struct inflight {
     struct inflight_call *at;
-    size_t count, size;
+    size_t count;
     struct inflight_owner **owners; /* that the calls point to */
     size_t owner_count;
     struct circuit_texts **circuits;

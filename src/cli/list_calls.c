@@ -166,7 +166,7 @@ static void show_screen(const struct inflight *inflight)
     size_t size = 0;
     FILE *page = open_memstream(&text, &size);
     if (page == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     colour_page(page);
     calls_print_sum(inflight, page);
     if (inflight->count > 0) {
@@ -175,7 +175,7 @@ static void show_screen(const struct inflight *inflight)
     }
     colour_page(NULL);
     if (fclose(page) != 0)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     screen_show(text);
     free(text);
 }
@@ -288,10 +288,6 @@ int command_calls(int argc, char **argv)
         if (whose_take(&view.choice, letter, optarg))
             continue;
         switch (letter) {
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
         case 'f':
             view.follow = true;
             break;
@@ -306,7 +302,7 @@ int command_calls(int argc, char **argv)
             view.has_older = true;
             break;
         default:
-            return usage_error("calls");
+            return common_option("calls", help, letter);
         }
     }
     if (argc - optind > 1) {

@@ -86,12 +86,9 @@ static bool may_have_it(const char *pid, const struct wanted *wanted)
 
 static void add(struct mappers *mappers, const char *pid)
 {
-    struct mapper *at = reallocarray(mappers->at, mappers->count + 1, sizeof *at);
     FILE *comm = open_of(pid, "comm");
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    mappers->at = at;
-    struct mapper *mapper = &at[mappers->count++];
+    mappers->at = grow(mappers->at, mappers->count, sizeof *mappers->at);
+    struct mapper *mapper = &mappers->at[mappers->count++];
     *mapper = (struct mapper){.pid = (uint32_t)strtoul(pid, NULL, 10)};
     if (comm != NULL && fgets(mapper->program, sizeof mapper->program, comm) != NULL)
         mapper->program[strcspn(mapper->program, "\n")] = '\0';

@@ -24,11 +24,8 @@ static void add(struct meant *meant, const char *target_name, const char *destin
     for (size_t i = 0; i < meant->count; i++)
         if (strcmp(meant->at[i].target_name, target_name) == 0 && strcmp(meant->at[i].destination, destination) == 0)
             return;
-    struct meant_circuit *at = reallocarray(meant->at, meant->count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    meant->at = at;
-    at = &meant->at[meant->count++];
+    meant->at = grow(meant->at, meant->count, sizeof *meant->at);
+    struct meant_circuit *at = &meant->at[meant->count++];
     *at = (struct meant_circuit){.mode = target != NULL ? target->mode : MODE_ENFORCE};
     snprintf(at->target_name, sizeof at->target_name, "%s", target_name);
     snprintf(at->destination, sizeof at->destination, "%s", destination);

@@ -20,13 +20,18 @@
 
 #define SHOWN_MAX 8 /* names in one printf */
 
+_Noreturn void no_memory(void)
+{
+    err(EXIT_FAILURE, "no memory");
+}
+
 char *printable(const char *text)
 {
     size_t size = strlen(text) * 4 + 1; /* in the worst case every byte becomes \xNN */
     char *copy = malloc(size);
     struct text safe;
     if (copy == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     text_start(&safe, copy, size);
     text_add_printable(&safe, text);
     return copy;
@@ -46,7 +51,7 @@ static void say(const char *format, va_list arguments, int error)
 {
     char *text;
     if (vasprintf(&text, format, arguments) < 0)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     char *safe = printable(text);
     errno = error;
     if (error != 0)
@@ -102,12 +107,12 @@ int message_getopt(int argc, char *const *argv, const char *letters, const struc
     size_t size = 0;
     FILE *real = stderr, *caught = open_memstream(&text, &size);
     if (caught == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     stderr = caught; /* glibc's may be set, and is what getopt writes to */
     int letter = getopt_long(argc, argv, letters, options, index);
     stderr = real;
     if (fclose(caught) != 0)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     if (size > 0 && text[size - 1] == '\n')
         text[size - 1] = '\0';
     if (size > 0)

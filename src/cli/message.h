@@ -20,6 +20,7 @@ void message_warnx(const char *format, ...) __attribute__((format(printf, 1, 2))
 void message_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void message_errx(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void message_err(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void no_memory(void);
 #define warnx message_warnx
 #define warn message_warn
 #define errx message_errx

@@ -50,7 +50,7 @@ static void normalize(struct identity *named)
     }
     policy_problems_free(&problems);
     if (!identity_read(&read, text))
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     free(text);
     /* What was not mentioned may be any; what was mentioned as none is none. */
     if (named->patterns != NULL && read.patterns == NULL)
@@ -67,7 +67,7 @@ static char *identity_named(const char *text, struct identity *named)
     struct policy_problems problems;
     *named = (struct identity){0};
     if (access(text, F_OK) != 0 && !identity_read(named, text))
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     const char *file = named->path != NULL || named->patterns != NULL ? named->path : text;
     char *path = file != NULL ? path_of_file(file) : NULL;
     free(named->path);
@@ -76,7 +76,7 @@ static char *identity_named(const char *text, struct identity *named)
     char *identity = policy_identity(named->path, (const char *const *)named->patterns,
                                      (const char *const *)named->options, &problems);
     if (identity == NULL)
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     return identity;
 }
 
@@ -107,7 +107,7 @@ bool wanted_has(const struct wanted *wanted, const char *text)
     if (wanted == NULL)
         return true;
     if (!identity_read(&identity, text))
-        err(EXIT_FAILURE, "no memory");
+        no_memory();
     if (wanted->real != NULL && identity.path != NULL) {
         char *real = real_path(identity.path);
         if (real != NULL && strcmp(real, wanted->real) == 0) {

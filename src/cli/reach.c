@@ -40,11 +40,8 @@ static bool is_stopped(uint32_t pid)
 
 static void add_attached(struct reach *reach, const struct process_view *view)
 {
-    struct attached *at = reallocarray(reach->at, reach->count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    reach->at = at;
-    at[reach->count++] = (struct attached){.view = *view, .is_stopped = view->is_near && is_stopped(view->pid)};
+    reach->at = grow(reach->at, reach->count, sizeof *reach->at);
+    reach->at[reach->count++] = (struct attached){.view = *view, .is_stopped = view->is_near && is_stopped(view->pid)};
 }
 
 /* Those of whom a call is in flight. */

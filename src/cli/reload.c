@@ -56,7 +56,7 @@ static char *file_of(const struct policy *policy, const char *text)
     if (policy != NULL && policy->path != NULL)
         return copy_text(policy->path);
     if (!identity_read(&identity, text))
-        errx(EXIT_FAILURE, "no memory");
+        no_memory();
     char *file = copy_text(identity.path != NULL ? identity.path : text);
     identity_free(&identity);
     return file;
@@ -277,20 +277,10 @@ int command_reload(int argc, char **argv)
     };
     struct whose choice = {.policy_file = NULL};
     for (int letter; (letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1;) {
-        if (whose_take(&choice, letter, optarg))
-            continue;
-        switch (letter) {
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
-        default:
-            return usage_error("reload");
-        }
+        if (!whose_take(&choice, letter, optarg))
+            return common_option("reload", help, letter);
     }
-    if (optind < argc) {
-        warnx("reload: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
-        return usage_error("reload");
-    }
+    if (optind < argc)
+        return unexpected_word("reload", argv[optind]);
     return reload_all(&choice);
 }

@@ -18,11 +18,8 @@
 
 static struct row *add_row(struct rows *rows)
 {
-    struct row *at = reallocarray(rows->at, rows->count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    rows->at = at;
-    struct row *row = &at[rows->count++];
+    rows->at = grow(rows->at, rows->count, sizeof *rows->at);
+    struct row *row = &rows->at[rows->count++];
     *row = (struct row){0};
     return row;
 }

@@ -42,11 +42,8 @@ static void find_policy(struct edition *edition, const struct running *running, 
 
 static void add_process(struct running *running, const struct process_view *process)
 {
-    struct process_view *at = reallocarray(running->processes, running->process_count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    running->processes = at;
-    at[running->process_count++] = *process;
+    running->processes = grow(running->processes, running->process_count, sizeof *running->processes);
+    running->processes[running->process_count++] = *process;
 }
 
 static void count_revision(struct running *running, uint64_t revision)
@@ -57,11 +54,8 @@ static void count_revision(struct running *running, uint64_t revision)
             return;
         }
     }
-    struct edition *at = reallocarray(running->editions, running->edition_count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    running->editions = at;
-    at[running->edition_count++] = (struct edition){.revision = revision, .programs = 1};
+    running->editions = grow(running->editions, running->edition_count, sizeof *running->editions);
+    running->editions[running->edition_count++] = (struct edition){.revision = revision, .programs = 1};
 }
 
 /* Where as many run one as the other, the file's present one goes first. */

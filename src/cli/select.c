@@ -129,12 +129,9 @@ static int compare(const void *a, const void *b)
 
 static struct selected *add_one(struct selection *selection)
 {
-    struct selected *at = reallocarray(selection->at, selection->count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    selection->at = at;
-    at[selection->count] = (struct selected){.uid = geteuid()};
-    return &at[selection->count];
+    selection->at = grow(selection->at, selection->count, sizeof *selection->at);
+    selection->at[selection->count] = (struct selected){.uid = geteuid()};
+    return &selection->at[selection->count];
 }
 
 static void open_one(int folder, const struct home *home, const char *name, struct visit *visit)
@@ -161,7 +158,7 @@ static void open_one(int folder, const struct home *home, const char *name, stru
     cut_watch(selected->segment.map, selected->segment.size);
     selected->identity = segment_copy_identity(&selected->segment);
     if (selected->identity == NULL)
-        errx(EXIT_FAILURE, "no memory");
+        no_memory();
     const bool was_cut = cut_happened();
     if (was_cut)
         note_unusable(visit, folder, home, selected->segment.path, "it is being cut short");

@@ -327,10 +327,6 @@ int command_status(int argc, char **argv)
         if (whose_take(&choice, letter, optarg))
             continue;
         switch (letter) {
-        case 'h':
-            return print_help(help);
-        case OPTION_VERSION:
-            return print_version();
         case OPTION_ACTIVE:
             view.active = true;
             break;
@@ -338,12 +334,10 @@ int command_status(int argc, char **argv)
             view.json = &json;
             break;
         default:
-            return usage_error("status");
+            return common_option("status", help, letter);
         }
     }
-    if (optind < argc) {
-        warnx("status: unexpected word '%s'; a policy is named with -p FILE", argv[optind]);
-        return usage_error("status");
-    }
+    if (optind < argc)
+        return unexpected_word("status", argv[optind]);
     return show_all(&choice, &view);
 }

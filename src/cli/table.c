@@ -55,13 +55,7 @@ void table_start(struct table *table, const struct column *columns, size_t colum
 
 void table_add(struct table *table, enum colour colour, const char *text)
 {
-    if ((table->cell_count & (table->cell_count - 1)) == 0) { /* full: doubles at each power of two */
-        size_t size = table->cell_count == 0 ? 1 : table->cell_count * 2;
-        struct cell *cells = reallocarray(table->cells, size, sizeof *cells);
-        if (cells == NULL)
-            err(EXIT_FAILURE, "no memory");
-        table->cells = cells;
-    }
+    table->cells = grow(table->cells, table->cell_count, sizeof *table->cells);
     struct cell *cell = &table->cells[table->cell_count++];
     cell->text = printable(text != NULL ? text : "");
     cell->width = utf8_count(cell->text);
@@ -70,13 +64,10 @@ void table_add(struct table *table, enum colour colour, const char *text)
 
 void table_addf(struct table *table, enum colour colour, const char *format, ...)
 {
-    char *text;
     va_list arguments;
     va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
+    char *text = format_text_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        err(EXIT_FAILURE, "no memory");
     table_add(table, colour, text);
     free(text);
 }

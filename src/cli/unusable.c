@@ -34,11 +34,8 @@ struct unusable *unusable_add(struct unusables *unusables, int folder, const cha
     int fd = segment_openat(folder, name_of(path), O_RDONLY, is_strange);
     if (fd < 0 && errno == ENOENT)
         return NULL;
-    struct unusable *at = reallocarray(unusables->at, unusables->count + 1, sizeof *at);
-    if (at == NULL)
-        err(EXIT_FAILURE, "no memory");
-    unusables->at = at;
-    struct unusable *unusable = &at[unusables->count++];
+    unusables->at = grow(unusables->at, unusables->count, sizeof *unusables->at);
+    struct unusable *unusable = &unusables->at[unusables->count++];
     *unusable = (struct unusable){.path = copy_text(path), .why = copy_text(why)};
     if (fd < 0)
         return unusable;

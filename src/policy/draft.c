@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/bare.h"
 #include "policy/distance.h"
 #include "policy/problem.h"

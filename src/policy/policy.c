@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "policy/file_path.h"
 #include "policy/identity.h"

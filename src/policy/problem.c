@@ -5,8 +5,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 /* Control bytes, bytes of other encodings, and characters of which only the beginning found room become '?'. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "policy/distance.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
