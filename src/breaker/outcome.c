@@ -89,11 +89,6 @@ static bool is_listed(unsigned int status, const struct outcome_rules *rules)
     return false;
 }
 
-static bool says_no(unsigned int status)
-{
-    return status >= 400 && status <= 599;
-}
-
 /* The status of an answer that is not HTTP is 0, and says nothing more. */
 static struct outcome answered(const struct observation *seen, const struct outcome_rules *rules)
 {
@@ -103,12 +98,12 @@ static struct outcome answered(const struct observation *seen, const struct outc
         return success;
     if (is_listed(status, rules))
         return (struct outcome){.verdict = VERDICT_FAILURE, .kind = FAILURE_HTTP, .http_status = status};
-    return says_no(status) ? (struct outcome){.verdict = VERDICT_BUSINESS} : success;
+    return http_status_says_no(status) ? (struct outcome){.verdict = VERDICT_BUSINESS} : success;
 }
 
 bool outcome_status_succeeds(const struct outcome_rules *rules, unsigned int http_status)
 {
-    return !says_no(http_status) && !is_listed(http_status, rules);
+    return !http_status_says_no(http_status) && !is_listed(http_status, rules);
 }
 
 static struct outcome connect_timeout(const struct observation *seen, const struct outcome_rules *rules)

@@ -102,6 +102,11 @@ struct status_range {
 #define STATUS_RANGES_MAX 16u
 #define HTTP_STATUS_MIN 100u
 #define HTTP_STATUS_MAX 999u
+/* The answer says no: the client's fault, or the server's. */
+static inline bool http_status_says_no(unsigned int status)
+{
+    return status >= 400 && status <= 599;
+}
 
 /* What proves that a destination works, beside an answer. Stored with a policy: append only. */
 enum success_rule {

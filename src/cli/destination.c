@@ -13,19 +13,13 @@
 /* False: more than one endpoint or host. */
 static bool take_pattern(struct destination *destination, const struct pattern *pattern)
 {
-    const struct endpoint *network = &pattern->network;
-    if (pattern->port_first != pattern->port_last)
+    if (!pattern_is_single(pattern, &destination->endpoint))
         return false;
-    destination->endpoint = *network;
-    destination->endpoint.port = pattern->port_first;
-    if (pattern->kind == PATTERN_HOST) {
-        destination->name = copy_text(pattern->host);
-        snprintf(destination->text, sizeof destination->text, "%s:%u", pattern->host, pattern->port_first);
-        return true;
-    }
-    return pattern->kind == PATTERN_NETWORK && network->family != ENDPOINT_NONE &&
-           pattern->prefix == (network->family == ENDPOINT_IPV4 ? 32 : 128) &&
-           endpoint_format(&destination->endpoint, destination->text, sizeof destination->text) > 0;
+    if (pattern->kind != PATTERN_HOST)
+        return endpoint_format(&destination->endpoint, destination->text, sizeof destination->text) > 0;
+    destination->name = copy_text(pattern->host);
+    snprintf(destination->text, sizeof destination->text, "%s:%u", pattern->host, pattern->port_first);
+    return true;
 }
 
 bool destination_read(struct destination *destination, const char *text, char why[DESTINATION_WHY_MAX])

@@ -16,6 +16,7 @@
 
 #include "base/ascii.h"
 #include "cli/cli.h"
+#include "segment/places.h"
 #include "segment/segment.h"
 
 /* Anybody can fill /tmp. Bounds that no honest machine meets keep a command from working, or mapping, without end. */
@@ -190,12 +191,6 @@ int home_open(const struct home *home)
 
 /* --- listing ------------------------------------------------------------------------------------------------------ */
 
-static bool is_segment_name(const char *name)
-{
-    const size_t length = strlen(name), suffix = strlen(SEGMENT_SUFFIX);
-    return name[0] != '.' && length > suffix && strcmp(name + length - suffix, SEGMENT_SUFFIX) == 0;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -216,9 +211,9 @@ bool home_list(int folder, const struct home *home, struct names *names)
     }
     rewinddir(stream);
     while (errno = 0, (entry = readdir(stream)) != NULL && !names->is_cut) {
-        if (++looked > NAMES_LOOKED_AT || (is_segment_name(entry->d_name) && names->count == most))
+        if (++looked > NAMES_LOOKED_AT || (segment_is_name(entry->d_name) && names->count == most))
             names->is_cut = true;
-        else if (is_segment_name(entry->d_name))
+        else if (segment_is_name(entry->d_name))
             names->at[names->count++] = copy_text(entry->d_name);
     }
     bool readable = errno == 0;

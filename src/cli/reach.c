@@ -12,6 +12,7 @@
 #include "cli/reach.h"
 #include "policy/flat.h"
 #include "segment/calls.h"
+#include "segment/process_alive.h"
 #include "segment/segment.h"
 
 /* So many are named at a time; the others are counted. */
@@ -21,27 +22,11 @@
 
 /* --- who there is ------------------------------------------------------------------------------------------------- */
 
-/* Its state in /proc: a "T", and "t" under a debugger. */
-static bool is_stopped(uint32_t pid)
-{
-    char text[400] = "";
-    char *path = format_text("/proc/%" PRIu32 "/stat", pid);
-    FILE *file = fopen(path, "re");
-    free(path);
-    if (file == NULL)
-        return false;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    /* The name before it may hold anything. */
-    const char *end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
-}
-
 static void add_attached(struct reach *reach, const struct process_view *view)
 {
     reach->at = grow(reach->at, reach->count, sizeof *reach->at);
-    reach->at[reach->count++] = (struct attached){.view = *view, .is_stopped = view->is_near && is_stopped(view->pid)};
+    reach->at[reach->count++] =
+        (struct attached){.view = *view, .is_stopped = view->is_near && process_is_stopped(view->pid)};
 }
 
 /* Those of whom a call is in flight. */

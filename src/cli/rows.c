@@ -12,6 +12,8 @@
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/rows.h"
+#include "policy/keys.h"
+#include "policy/pattern.h"
 #include "segment/bulkhead.h"
 #include "segment/circuits.h"
 #include "segment/processes.h"
@@ -24,20 +26,13 @@ static struct row *add_row(struct rows *rows)
     return row;
 }
 
-/* What a circuit behaves by where the policy can't be asked: it decides only how an expired probe is shown. */
+/* Where the policy can't be asked the built-in values serve: they decide only how an expired probe is shown. */
 static const struct settings *settings_of(const struct target *target)
 {
-    static const struct settings built_in = {
-        .failure_threshold = 5,
-        .success_threshold = 1,
-        .half_open_max_calls = 1,
-        .backoff_permille = 2000,
-        .jitter_permille = 100,
-        .reset_timeout_ns = 10 * NS_PER_S,
-        .reset_timeout_max_ns = 60 * NS_PER_S,
-        .probe_timeout_ns = 10 * NS_PER_S,
-    };
-    return target != NULL ? &target->breaker : &built_in;
+    static struct target built_in;
+    if (target == NULL && built_in.breaker.probe_timeout_ns == 0)
+        target_set_built_in(&built_in);
+    return target != NULL ? &target->breaker : &built_in.breaker;
 }
 
 /* What the rows go by: the first policy of the list that has a row's target. */
@@ -122,23 +117,6 @@ static void add_uncalled(struct rows *rows, const struct target *target, const c
     row->target = target;
 }
 
-/* The one endpoint that a pattern of addresses or paths can take. False: it takes more than one. */
-static bool literal_endpoint(const struct pattern *pattern, struct endpoint *endpoint)
-{
-    if (pattern->kind == PATTERN_UNIX) {
-        if (pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
-            return false;
-        char *text = format_text("unix:%s%s", pattern->network.abstract ? "@" : "", pattern->host);
-        bool parsed = endpoint_parse(endpoint, text);
-        free(text);
-        return parsed;
-    }
-    *endpoint = pattern->network;
-    endpoint->port = pattern->port_first;
-    return (endpoint->family == ENDPOINT_IPV4 && pattern->prefix == 32) ||
-           (endpoint->family == ENDPOINT_IPV6 && pattern->prefix == 128);
-}
-
 /*
  * The one destination that a pattern can take, by the very way in which a connect finds it: so that a pattern from
  * which an earlier section takes everything has none. False: the pattern leaves it open.
@@ -146,33 +124,20 @@ static bool literal_endpoint(const struct pattern *pattern, struct endpoint *end
 static bool literal_destination(const struct policy *policy, const struct target *target, const struct pattern *pattern,
                                 char destination[DESTINATION_MAX])
 {
-    struct endpoint endpoint = {.family = ENDPOINT_IPV4, .port = pattern->port_first};
+    struct endpoint endpoint;
     const char *names[] = {pattern->host};
-    size_t name_count = 0;
+    const bool is_name = pattern->kind == PATTERN_HOST;
     if (target->circuit == CIRCUIT_BY_TARGET) {
         snprintf(destination, DESTINATION_MAX, "%s", target->name);
         return true;
     }
-    if (pattern->kind != PATTERN_UNIX && pattern->port_first != pattern->port_last)
+    /* The addresses of a name are known to the programs alone. */
+    if (!pattern_is_single(pattern, &endpoint) || (is_name && target->circuit == CIRCUIT_BY_ADDRESS))
         return false;
-    switch (pattern->kind) {
-    case PATTERN_HOST:
-        /* Its addresses are known to the programs alone. */
-        if (target->circuit == CIRCUIT_BY_ADDRESS)
-            return false;
-        name_count = 1;
-        break;
-    case PATTERN_NETWORK:
-    case PATTERN_UNIX:
-        if (!literal_endpoint(pattern, &endpoint))
-            return false;
-        break;
-    case PATTERN_HOST_SUFFIX:
-    default:
-        return false;
-    }
+    if (is_name)
+        endpoint.family = ENDPOINT_IPV4; /* one of them */
     struct policy_match match;
-    return policy_match(policy, &endpoint, names, name_count, &match) && match.target == target &&
+    return policy_match(policy, &endpoint, names, is_name, &match) && match.target == target &&
            policy_destination(&match, &endpoint, names, destination, DESTINATION_MAX) > 0;
 }
 

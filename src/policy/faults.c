@@ -61,7 +61,7 @@ static bool parse_kind(struct injection *fault, char **text, struct complaint wh
     if (strncmp(word, http, length) != 0)
         return complain(why, "`%.40s` is no fault; " EXPECTED, word);
     const char *digits = word + length;
-    if (!ascii_digits(&digits, 3, &fault->status) || *digits != '\0' || fault->status < 400 || fault->status > 599)
+    if (!ascii_digits(&digits, 3, &fault->status) || *digits != '\0' || !http_status_says_no(fault->status))
         return complain(why, "`%.40s`: expected a status from 400 to 599, as in `http-503`", word);
     fault->kind = FAULT_HTTP;
     return true;

@@ -322,6 +322,27 @@ bool pattern_takes_endpoint(const struct pattern *pattern, const struct endpoint
     }
 }
 
+bool pattern_is_single(const struct pattern *pattern, struct endpoint *endpoint)
+{
+    *endpoint = pattern->network;
+    endpoint->port = pattern->port_first;
+    switch (pattern->kind) {
+    case PATTERN_HOST:
+        return pattern->port_first == pattern->port_last;
+    case PATTERN_NETWORK:
+        return pattern->port_first == pattern->port_last && endpoint->family != ENDPOINT_NONE &&
+               pattern->prefix == (endpoint->family == ENDPOINT_IPV4 ? 32 : 128);
+    case PATTERN_UNIX:
+        if (strlen(pattern->host) > ENDPOINT_PATH_MAX || pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
+            return false;
+        memcpy(endpoint->path, pattern->host, strlen(pattern->host) + 1);
+        return true;
+    case PATTERN_HOST_SUFFIX:
+    default:
+        return false;
+    }
+}
+
 /* Whether all of `name`, but for its final dot, is `host`, which is lower case. */
 static bool is_host(const char *host, const char *name)
 {

@@ -16,6 +16,12 @@
 bool pattern_parse(struct pattern *pattern, const char *text, char *why, size_t why_size);
 void pattern_release(struct pattern *pattern);
 
+/*
+ * Whether it can take one destination alone, and its endpoint: the address with its port, the path, or, for a host's
+ * name, no family and the port.
+ */
+bool pattern_is_single(const struct pattern *pattern, struct endpoint *endpoint);
+
 /* Whether such a name can stand before a pattern's port: of one host, not `*.example.com`, and no address. */
 bool pattern_is_host_name(const char *name, size_t length);
 

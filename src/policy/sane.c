@@ -116,7 +116,7 @@ static bool faults_are_sane(const struct target *target)
     for (uint32_t i = 0; i < target->fault_count; i++) {
         const struct injection *fault = &target->faults[i];
         if (fault->kind == FAULT_NONE || fault->kind > FAULT_HTTP ||
-            (fault->kind == FAULT_HTTP && (fault->status < 400 || fault->status > 599)))
+            (fault->kind == FAULT_HTTP && !http_status_says_no(fault->status)))
             return false;
         permille += fault->permille;
     }

@@ -174,8 +174,7 @@ static bool lock(int fd, unsigned int tries)
 static bool is_mapped_file(int fd, const struct segment *segment)
 {
     struct stat status;
-    return fstat(fd, &status) == 0 && (uint64_t)status.st_ino == segment->inode &&
-           (uint64_t)status.st_dev == segment->device;
+    return fstat(fd, &status) == 0 && segment_is_of(segment, &status);
 }
 
 OWN_FRAME int behind_open(const struct segment *segment, unsigned int tries)

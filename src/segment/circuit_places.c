@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/shared.h"
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/forced.h"
@@ -69,22 +70,11 @@ static uint32_t steps_of(const struct segment *segment)
     return segment->capacity.circuits < PROBE_LENGTH ? segment->capacity.circuits : PROBE_LENGTH;
 }
 
-/* Byte by byte and relaxed: another process may be writing the same bytes, or (rarely) handing the place over. */
-static void text_write(char *shared, const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        char byte = i + 1 < size ? text[i] : '\0';
-
-        __atomic_store_n(&shared[i], byte, __ATOMIC_RELAXED);
-        if (byte == '\0')
-            break;
-    }
-}
-
+/* Another process may be writing the same bytes. */
 static void write_texts(struct circuit_entry *entry, const struct key *key)
 {
-    text_write(entry->target, key->target, sizeof entry->target);
-    text_write(entry->destination, key->destination, sizeof entry->destination);
+    shared_store_text(entry->target, key->target, sizeof entry->target);
+    shared_store_text(entry->destination, key->destination, sizeof entry->destination);
     /* Release: who sees it reads whole texts. */
     atomic_store_explicit(&entry->ready, 1, memory_order_release);
 }

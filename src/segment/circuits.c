@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/shared.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
 
@@ -23,16 +24,6 @@ struct circuit *circuits_at(const struct segment *segment, uint32_t index)
     return entry != NULL ? &entry->circuit : NULL;
 }
 
-/* Byte by byte and relaxed: another process may be writing the same bytes, or (rarely) handing the place over. */
-static void text_read(char *text, const char *shared, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        text[i] = i + 1 < size ? __atomic_load_n(&shared[i], __ATOMIC_RELAXED) : '\0';
-        if (text[i] == '\0')
-            break;
-    }
-}
-
 bool circuits_copy_texts(const struct segment *segment, uint32_t index, char target[TARGET_NAME_MAX],
                          char destination[DESTINATION_MAX])
 {
@@ -45,8 +36,9 @@ bool circuits_copy_texts(const struct segment *segment, uint32_t index, char tar
     hash = circuit_entry_hash(entry);
     if ((hash & CIRCUIT_KEY_BIT) == 0 || atomic_load_explicit(&entry->ready, memory_order_acquire) == 0)
         return false;
-    text_read(target, entry->target, TARGET_NAME_MAX);
-    text_read(destination, entry->destination, DESTINATION_MAX);
+    /* Another process may be writing the same bytes, or (rarely) handing the place over. */
+    shared_load_text(target, entry->target, TARGET_NAME_MAX);
+    shared_load_text(destination, entry->destination, DESTINATION_MAX);
     /* Acquire fence: the texts are read before the hash is looked at again. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash;

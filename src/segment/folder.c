@@ -15,10 +15,11 @@
 
 #include "base/bare.h"
 #include "base/clock.h"
+#include "base/errno_name.h"
 #include "base/frame.h"
 #include "base/hash.h"
-#include "base/errno_name.h"
 #include "base/text.h"
+#include "segment/places.h"
 
 #define NAMES_AT_ONCE 768u /* bytes; a name takes 280 at the most */
 /* A starter holds the lock for some milliseconds. One that is stopped meanwhile must not stop all others. */
@@ -250,8 +251,8 @@ struct search {
 static bool find_next(const char *name, void *context)
 {
     struct search *search = context;
-    size_t length = strlen(name), suffix = strlen(SEGMENT_SUFFIX);
-    if (name[0] == '.' || length <= suffix || length > NAME_MAX || strcmp(name + length - suffix, SEGMENT_SUFFIX) != 0)
+    size_t length = strlen(name);
+    if (length > NAME_MAX || !segment_is_name(name))
         return true;
     if (strcmp(name, search->after) > 0 && (search->least[0] == '\0' || strcmp(name, search->least) < 0))
         memcpy(search->least, name, length + 1);

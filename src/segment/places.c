@@ -55,6 +55,12 @@ static void add_readable_name(struct text *text, const char *identity)
         text_add(text, "-options");
 }
 
+bool segment_is_name(const char *name)
+{
+    const size_t length = strlen(name), suffix = strlen(SEGMENT_SUFFIX);
+    return name[0] != '.' && length > suffix && strcmp(name + length - suffix, SEGMENT_SUFFIX) == 0;
+}
+
 bool segment_path(const char *folder, const char *identity, char *path, size_t size)
 {
     struct text text;

@@ -46,6 +46,9 @@ bool state_places_name(struct state_places *places, const char *identity);
 /* FOLDER alone, as if SOCKFUSE_STATE named it. */
 bool state_place_named(const char *folder, struct state_places *places);
 
+/* Whether a file of that name in such a folder may be a segment: not one that is just being made. */
+bool segment_is_name(const char *name);
+
 /* The file of the policy with that identity: FOLDER/NAME-HASH.segment. Touches no file. False: the name is too long. */
 bool segment_path(const char *folder, const char *identity, char *path, size_t size);
 

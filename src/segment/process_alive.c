@@ -135,11 +135,20 @@ bool process_life_can_ask(uint64_t space)
     return space == 0 || own == 0 || space == own;
 }
 
+static bool read_stat_of(uint32_t pid, struct stat_fields *fields)
+{
+    char path[32];
+    struct text text;
+    text_start(&text, path, sizeof path);
+    text_add(&text, "/proc/");
+    text_add_unsigned(&text, pid);
+    text_add(&text, "/stat");
+    return read_stat(path, fields);
+}
+
 OWN_FRAME bool process_life_goes_on(const struct process_life *life)
 {
     struct stat_fields fields;
-    char path[32];
-    struct text text;
     if (atomic_load_explicit(&own_proc, memory_order_relaxed) == PROC_UNKNOWN) {
         struct process_life self;
         process_life_know_self(&self);
@@ -148,15 +157,17 @@ OWN_FRAME bool process_life_goes_on(const struct process_life *life)
         return false;
     if (!process_life_can_ask(life->space))
         return true;
-    text_start(&text, path, sizeof path);
-    text_add(&text, "/proc/");
-    text_add_unsigned(&text, life->pid);
-    text_add(&text, "/stat");
-    if (atomic_load_explicit(&own_proc, memory_order_relaxed) == PROC_USABLE && read_stat(path, &fields)) {
+    if (atomic_load_explicit(&own_proc, memory_order_relaxed) == PROC_USABLE && read_stat_of(life->pid, &fields)) {
         /* A main thread that has ended is a zombie while its other threads run on. */
         bool ended = (fields.state == 'Z' || fields.state == 'X') && fields.threads <= 1;
         return !ended && (life->start == 0 || fields.start == 0 || fields.start == life->start);
     }
     /* No /proc, one that hides others' processes, or no descriptor left to read it: this takes a zombie for living. */
     return kill((pid_t)life->pid, 0) == 0 || errno == EPERM;
+}
+
+bool process_is_stopped(uint32_t pid)
+{
+    struct stat_fields fields;
+    return read_stat_of(pid, &fields) && (fields.state == 'T' || fields.state == 't');
 }

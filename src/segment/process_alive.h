@@ -2,7 +2,8 @@
  * process_alive.h - whether a process lives, by its pid, its start time and its pid name space.
  *
  * kill(pid, 0) alone will not do: it answers for zombies, and for whoever has the number now. So the kernel is asked
- * through /proc, where that can be read. Private to src/segment. Async-signal-safe; system calls as said.
+ * through /proc, where that can be read. Private to src/segment, but for process_is_stopped. Async-signal-safe; system
+ * calls as said.
  */
 #ifndef SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
 #define SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
@@ -34,5 +35,8 @@ bool process_life_can_ask(uint64_t space);
  * or six; some more when this process has never asked for itself (an observer).
  */
 bool process_life_goes_on(const struct process_life *life);
+
+/* Whether a process of this name space is stopped, by a signal or a debugger; false if that can't be told. */
+bool process_is_stopped(uint32_t pid);
 
 #endif

@@ -35,8 +35,7 @@ static int open_file(const struct segment *segment, int flags)
     int fd = folder_openat(AT_FDCWD, segment->path, flags, 0);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) == 0 && (uint64_t)status.st_ino == segment->inode &&
-        (uint64_t)status.st_dev == segment->device)
+    if (fstat(fd, &status) == 0 && segment_is_of(segment, &status))
         return fd;
     bare_close(fd);
     return -1;

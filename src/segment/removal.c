@@ -19,6 +19,7 @@
 #include "policy/identity.h"
 #include "segment/folder.h"
 #include "segment/peek.h"
+#include "segment/places.h"
 #include "segment/processes.h"
 #include "segment/segment.h"
 
@@ -55,8 +56,7 @@ static void remove_notes(int folder, const char *name)
 static bool is_mapped_file(int folder, const char *name, const struct segment *segment)
 {
     struct stat present;
-    return fstatat(folder, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)present.st_ino == segment->inode &&
-           (uint64_t)present.st_dev == segment->device;
+    return fstatat(folder, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && segment_is_of(segment, &present);
 }
 
 /* `most`: how many processes are asked at the most; with more it counts as used. */
@@ -157,8 +157,7 @@ static uint64_t distance(uint64_t one, uint64_t other)
 static bool may_be_over(const char *name)
 {
     size_t length = strlen(name);
-    if (length < OVER_NAME_TAIL || length > NAME_MAX ||
-        strcmp(name + length - strlen(SEGMENT_SUFFIX), SEGMENT_SUFFIX) != 0)
+    if (length < OVER_NAME_TAIL || length > NAME_MAX || !segment_is_name(name))
         return false;
     length -= OVER_NAME_TAIL;
     for (unsigned int i = 0; i < OVER_MARKS; i++) {

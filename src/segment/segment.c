@@ -30,8 +30,7 @@ bool segment_is_current(const struct segment *segment)
     struct stat status;
     if (segment->path[0] == '\0')
         return segment->map != NULL;
-    return fstatat(AT_FDCWD, segment->path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           (uint64_t)status.st_ino == segment->inode && (uint64_t)status.st_dev == segment->device &&
+    return fstatat(AT_FDCWD, segment->path, &status, AT_SYMLINK_NOFOLLOW) == 0 && segment_is_of(segment, &status) &&
            (uint64_t)status.st_size >= segment->size;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "policy/capacity.h"
 
@@ -44,6 +45,12 @@ struct segment {
 static inline bool segment_is_private(const struct segment *segment)
 {
     return segment->path[0] == '\0';
+}
+
+/* Whether this is the file that is mapped. */
+static inline bool segment_is_of(const struct segment *segment, const struct stat *status)
+{
+    return (uint64_t)status->st_ino == segment->inode && (uint64_t)status->st_dev == segment->device;
 }
 
 struct segment_error {

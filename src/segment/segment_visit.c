@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/shared.h"
 #include "segment/file.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
@@ -103,6 +104,15 @@ static bool needs_writable(bool writable)
     return writable || sizeof(void *) == 4;
 }
 
+static bool end_opening(struct segment *segment, int fd, bool opened)
+{
+    if (fd >= 0)
+        bare_close(fd);
+    if (!opened)
+        segment_detach(segment);
+    return opened;
+}
+
 bool segment_open(struct segment *segment, const char *path, bool writable, struct segment_error *error)
 {
     writable = needs_writable(writable);
@@ -111,11 +121,7 @@ bool segment_open(struct segment *segment, const char *path, bool writable, stru
     int fd = folder_openat(AT_FDCWD, path, writable ? O_RDWR : O_RDONLY, 0);
     bool opened = fd < 0 ? segment_fail(error, path, "the segment can't be opened", errno)
                          : may_look(fd, writable, error, path) && open_to_look(segment, fd, writable, error);
-    if (fd >= 0)
-        bare_close(fd);
-    if (!opened)
-        segment_detach(segment);
-    return opened;
+    return end_opening(segment, fd, opened);
 }
 
 bool segment_open_at(struct segment *segment, int folder, const char *path, uint32_t *owner, bool writable,
@@ -141,24 +147,14 @@ bool segment_open_at(struct segment *segment, int folder, const char *path, uint
     opened = opened && open_to_look(segment, fd, writable, error);
     if (opened)
         *owner = status.st_uid;
-    if (fd >= 0)
-        bare_close(fd);
-    if (!opened)
-        segment_detach(segment);
-    return opened;
+    return end_opening(segment, fd, opened);
 }
 
 char *segment_copy_identity(const struct segment *segment)
 {
     char *copy = malloc(SEGMENT_IDENTITY_MAX);
-    size_t length = 0;
-    if (!copy)
-        return NULL;
-    /* Byte by byte and once: somebody may write there meanwhile. */
-    while (length < SEGMENT_IDENTITY_MAX &&
-           (copy[length] = __atomic_load_n(&segment->map->identity[length], __ATOMIC_RELAXED)) != '\0')
-        length++;
-    if (length == SEGMENT_IDENTITY_MAX)
+    /* Somebody may write there. */
+    if (copy && shared_load_text(copy, segment->map->identity, SEGMENT_IDENTITY_MAX) == SEGMENT_IDENTITY_MAX)
         copy[0] = '\0';
     return copy;
 }
