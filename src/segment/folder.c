@@ -1,3 +1,6 @@
+/*
+ * folder.c - opening a folder, what is taken of it, and temporary names. See folder.h.
+ */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "segment/folder.h"
