@@ -120,6 +120,7 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
         connection_mark(connection, CONNECTION_UNIX);
     else if (destination->endpoint.port >= LOWEST_EPHEMERAL)
         connection_mark(connection, CONNECTION_MAY_LOOP);
+    connection_happens(connection, ON_ATTEMPT);
     ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     bool entered =
@@ -163,9 +164,10 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
         judgement_part(entry, fd); /* dissolves the association: the socket is fresh again, but for its error */
         return true;
     }
-    if (connection_end(connection) == END_ANSWERED)
+    const enum connection_state state = connection_state(connection);
+    if (state == STATE_IDLE || state == STATE_BROKEN)
         return true; /* the kernel will say EISCONN */
-    if (connection_end(connection) == END_OPEN) {
+    if (state_is_open(state)) {
         ticket->entry = entry;
         ticket->again = true;
         if (!ticket->sends && judgement_phase(connection) == PHASE_CONNECTING)
@@ -197,8 +199,7 @@ static void set_elsewhere(int fd, bool is_there)
 static bool is_elsewhere(descriptor entry)
 {
     const struct connection *connection = judgement_of_anybody(entry);
-    return connection ? atomic_load_explicit(&connection->is_aside, memory_order_relaxed)
-                      : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
+    return connection ? state_is_aside(connection_state(connection)) : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
 }
 
 /* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */

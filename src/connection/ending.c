@@ -235,8 +235,8 @@ void judgement_gather(struct connection *connection, descriptor entry, int fd, u
 static bool is_borrowed_close(descriptor entry)
 {
     const struct connection *connection = judgement_of(entry);
-    bool judges = connection && !atomic_load_explicit(&connection->is_aside, memory_order_relaxed) &&
-                  judgement_phase(connection) != PHASE_ANSWERED;
+    bool judges =
+        connection && !state_is_aside(connection_state(connection)) && judgement_phase(connection) != PHASE_ANSWERED;
     return judges ? lineage_is_borrowed() : lineage_is_lent();
 }
 

@@ -25,8 +25,7 @@
 static struct connection *still(descriptor entry, int fd)
 {
     struct connection *connection = descriptor_get(fd) == entry ? judgement_of_anybody(entry) : NULL;
-    bool is_ours = connection && (connection->epoch == lineage_epoch() ||
-                                  atomic_load_explicit(&connection->is_aside, memory_order_relaxed));
+    bool is_ours = connection && (connection->epoch == lineage_epoch() || state_is_aside(connection_state(connection)));
     return is_ours ? connection : NULL;
 }
 
@@ -54,35 +53,32 @@ bool judgement_is_from_peer(int error)
  * none. */
 bool exchange_may_begin(const struct connection *connection)
 {
-    uint32_t flags = atomic_load_explicit(&connection->flags, memory_order_relaxed);
-    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM | (uint32_t)CONNECTION_OVER |
+    uint32_t properties = atomic_load_explicit(&connection->properties, memory_order_relaxed);
+    const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM |
                            (uint32_t)CONNECTION_RELEASED | (uint32_t)CONNECTION_ONE_WAY;
-    bool is_aside = atomic_load_explicit(&connection->is_aside, memory_order_relaxed);
-    bool is_called = (flags & (uint32_t)CONNECTION_CONNECTED) && connection->place.call != CALL_NONE;
-    if ((flags & never) || (!is_called && !is_aside))
+    const enum connection_state state = connection_state(connection);
+    bool is_called = state_takes_calls(state) && connection->place.call != CALL_NONE;
+    if ((properties & never) || (!is_called && !state_is_aside(state)))
         return false;
     /* In TLS only what the program writes is one; with a library that we do not see into, nothing can be told. */
-    if (flags & (uint32_t)CONNECTION_TLS)
-        return (flags & (uint32_t)CONNECTION_TLS_SEEN) &&
-               ((flags & (uint32_t)CONNECTION_TLS_KEPT) || (tls_thread.session && tls_thread.doing == TLS_WRITE));
+    if (properties & (uint32_t)CONNECTION_TLS)
+        return (properties & (uint32_t)CONNECTION_TLS_SEEN) &&
+               ((properties & (uint32_t)CONNECTION_TLS_KEPT) || (tls_thread.session && tls_thread.doing == TLS_WRITE));
     return true;
 }
 
 /*
- * Of several threads that send at once, one takes the last call's end away, and begins the next call. The record may
- * know of an end of which nothing is said here: a handler of a signal jumped out before, or a thread is just about to
- * say it. Then guard_begin chooses among the threads.
+ * Of several threads that send at once, one moves the connection on, and begins the next call. The record may know of
+ * an end of which nothing is said here: a handler of a signal jumped out before, or a thread is just about to say it.
+ * Then guard_begin chooses among the threads. False: the call has begun.
  */
-static enum call_end take_end(struct connection *connection)
+static bool takes_turn(struct connection *connection)
 {
-    enum call_end end = (enum call_end)atomic_exchange_explicit(&connection->end, END_OPEN, memory_order_acq_rel);
-    if (end == END_OPEN) {
-        if (!guard_is_over(&connection->station->guard, connection->place.call))
-            return end;
-        end = END_ANSWERED;
-    }
-    connection_unmark(connection, CONNECTION_ANSWERING);
-    if (end == END_ANSWERED) {
+    const enum connection_state former = connection_happens(connection, ON_BEGINNING);
+    if (!state_takes_calls(former) ||
+        (state_is_open(former) && !guard_is_over(&connection->station->guard, connection->place.call)))
+        return false;
+    if (former != STATE_UNANSWERED) {
         connection_mark(connection, CONNECTION_REUSED);
         if (!connection_has(connection, CONNECTION_ASKED))
             connection_mark(connection, CONNECTION_GREETED);
@@ -90,7 +86,7 @@ static enum call_end take_end(struct connection *connection)
             connection_unmark(connection, CONNECTION_GREETED);
     }
     connection_mark(connection, CONNECTION_SENT);
-    return end;
+    return true;
 }
 
 /*
@@ -125,11 +121,11 @@ void exchange_follow_policy(struct connection *connection)
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
 OWN_FRAME int exchange_refuse(struct connection *connection, int fd)
 {
+    connection_happens(connection, ON_REFUSAL);
     if (!judgement_is_same_socket(connection, fd)) {
         connection_closing(fd); /* forgets it: the cookie keeps this from judging anything */
         return 0;
     }
-    connection_mark(connection, CONNECTION_BROKEN);
     break_off(fd);
     return ECONNRESET;
 }
@@ -198,28 +194,27 @@ OWN_FRAME static enum admission begin(struct connection *connection, uint64_t no
 
 OWN_FRAME static int begin_call(struct connection *connection, int fd)
 {
-    if (connection_has(connection, CONNECTION_BROKEN))
+    const enum connection_state state = connection_state(connection);
+    if (state == STATE_BROKEN)
         return exchange_refuse(connection, fd);
     if (connection_has(connection, CONNECTION_BODY)) /* the server has answered before it was whole: it is the same */
         return 0;
-    if (connection_end(connection) == END_OPEN && !guard_is_over(&connection->station->guard, connection->place.call))
-        return 0;
-    /* It is over, and not by this process: a child has read the answer. Or a thread is just about to say so. */
-    if (connection_end(connection) == END_OPEN && connection->forks != lineage_forks())
-        connection_leave_to_child(connection);
+    if (state_is_open(state)) {
+        if (!guard_is_over(&connection->station->guard, connection->place.call))
+            return 0;
+        /* It is over, and not by this process: a child has read the answer. Or a thread is just about to say so. */
+        if (connection->forks != lineage_forks())
+            connection_leave_to_child(connection);
+    }
     uint64_t real_ns = clock_real_ns();
     engine_look(real_ns);
     exchange_follow_policy(connection);
     if (!exchange_may_begin(connection) || judgement_phase(connection) != PHASE_ANSWERED)
         return 0;
-    enum call_end end = take_end(connection);
-    if (end == END_OPEN)
+    if (!takes_turn(connection))
         return 0;
-    enum admission admission = begin(connection, clock_circuit_at(real_ns));
-    if (admission_refuses(admission)) {
-        connection_set_end(connection, end);
+    if (admission_refuses(begin(connection, clock_circuit_at(real_ns))))
         return exchange_refuse(connection, fd);
-    }
     connection_keep(connection, false);
     if (connection_has(connection, CONNECTION_GAVE_UP))
         connection_unmark(connection, CONNECTION_GAVE_UP);
@@ -245,7 +240,7 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
     struct connection *connection = judgement_of_anybody(entry);
     if (!connection)
         return 0;
-    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+    if (state_is_aside(connection_state(connection)))
         return aside_sending(connection, fd);
     int verdict = connection->epoch == lineage_epoch() ? begin_call(connection, fd) : 0;
     note_asked(connection);
@@ -326,7 +321,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     }
     if (result > 0) {
         look_at_sent(connection, first, (size_t)result, doing);
-        if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+        if (state_is_aside(connection_state(connection)))
             connection_mark(connection, CONNECTION_SENT);
         note_asked(connection); /* with Fast Open nobody has said so before */
         follow_sent(connection, first, count, (size_t)result);
@@ -404,7 +399,7 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
             inherited_received(connection, fd, result, error, received, doing);
         return;
     }
-    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed)) {
+    if (state_is_aside(connection_state(connection))) {
         aside_received(connection, result, received, doing);
         return;
     }
@@ -460,7 +455,7 @@ void connection_answered(descriptor entry, int fd, const void *bytes, size_t cou
             inherited_answered(connection, fd, &vector);
         return;
     }
-    if (atomic_load_explicit(&connection->is_aside, memory_order_relaxed))
+    if (state_is_aside(connection_state(connection)))
         aside_answered(connection, &vector, 1, count);
     else if (judgement_phase(connection) == PHASE_ANSWERED)
         judgement_came_late(connection, SEEN_BYTES, 0);

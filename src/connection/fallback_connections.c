@@ -32,7 +32,7 @@ OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const st
     connection->cookie = 0;
     connection->sibling_count = 0;
     atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
-    atomic_store_explicit(&connection->is_aside, true, memory_order_relaxed);
+    connection_happens(connection, ON_DIVERSION);
     descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     if (!lineage_is_lent() && descriptor_set(fd, entry, &former)) {
@@ -89,9 +89,10 @@ OWN_FRAME static bool may_return(struct connection *connection)
 
 int aside_sending(struct connection *connection, int fd)
 {
-    if (connection_has(connection, CONNECTION_BROKEN))
+    const enum connection_state state = connection_state(connection);
+    if (state == STATE_ASIDE_BROKEN)
         return exchange_refuse(connection, fd);
-    if (connection_has(connection, CONNECTION_BODY) || connection_end(connection) != END_ANSWERED)
+    if (connection_has(connection, CONNECTION_BODY) || state != STATE_ASIDE_IDLE)
         return 0;
     if (connection_has(connection, CONNECTION_RELEASED))
         connection_unmark(connection, CONNECTION_RELEASED); /* what the present policy says is found anew */
@@ -99,7 +100,7 @@ int aside_sending(struct connection *connection, int fd)
         return 0;
     if (may_return(connection))
         return exchange_refuse(connection, fd);
-    connection_set_end(connection, END_OPEN);
+    connection_happens(connection, ON_BEGINNING);
     connection_mark(connection, CONNECTION_REUSED);
     connection_reset_http(connection);
     return 0;
@@ -110,7 +111,7 @@ void aside_answered(struct connection *connection, const struct iovec *vector, s
     struct http_reader reader = connection_http(connection);
     struct http_head head;
     enum http_progress progress = connection_target(connection)->http_read && vector ? HTTP_MORE : HTTP_NONE;
-    if (connection_end(connection) == END_ANSWERED)
+    if (connection_state(connection) != STATE_ASIDE)
         return;
     for (size_t i = 0; i < count && bytes > 0 && progress == HTTP_MORE; i++) {
         size_t part = vector[i].iov_len < bytes ? vector[i].iov_len : bytes;
@@ -121,7 +122,7 @@ void aside_answered(struct connection *connection, const struct iovec *vector, s
     if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS)
         connection_mark(connection, CONNECTION_STREAM);
     if (progress != HTTP_MORE)
-        connection_set_end(connection, END_ANSWERED);
+        connection_happens(connection, ON_ANSWER);
 }
 
 void aside_received(struct connection *connection, ssize_t result, const struct received *received,

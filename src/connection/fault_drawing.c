@@ -51,7 +51,7 @@ static const struct injection *draw(struct connection *connection, const struct 
 static void give(struct connection *connection, const struct injection *fault, uint32_t kind, uint32_t how)
 {
     uint32_t value = kind == FAULT_SLOW ? (uint32_t)(fault->delay_ns / NS_PER_MS) : fault->status;
-    atomic_store_explicit(&connection->fault, kind | (value & FAULT_VALUE_MASK) << FAULT_VALUE_SHIFT | how,
+    atomic_store_explicit(&connection->fault, kind | how | (value & FAULT_VALUE_MASK) << FAULT_VALUE_SHIFT,
                           memory_order_relaxed);
     connection_mark(connection, CONNECTION_FAULTY);
 }
@@ -81,7 +81,6 @@ static bool make_ready(const struct injection *fault, struct connection *connect
                                                                    : DEAF_TO_DATA);
     case FAULT_DELAY:
         ticket->delay_ns = fault->delay_ns;
-        connection_mark(connection, CONNECTION_DELAYED);
         return true;
     case FAULT_SLOW:
         return !connection_has(connection, CONNECTION_UNIX) && !ticket->sends;
@@ -97,7 +96,7 @@ OWN_FRAME enum passage rehearsal_begin(struct connection *connection, int fd, co
     const struct injection *fault = connection ? draw(connection, attempt->target, attempt->circuit) : NULL;
     if (!fault || !make_ready(fault, connection, fd, address, ticket))
         return PASSAGE_GUARDED;
-    give(connection, fault, fault->kind, 0);
+    give(connection, fault, fault->kind, fault->kind == FAULT_DELAY ? FAULT_DELAYED : 0);
     if (fault->kind == FAULT_SLOW) /* its request decides whether it can be */
         return PASSAGE_GUARDED;
     rehearsal_mark(&connection->station->segment, attempt->circuit, connection->place.call, attempt->shard);
@@ -112,8 +111,8 @@ void rehearsal_over(struct connection *connection, int fd)
 
 void rehearsal_closing(struct connection *connection, int fd)
 {
-    bool kept = atomic_load_explicit(&connection->fault, memory_order_relaxed) & FAULT_KEPT;
-    if (rehearsal_kind(connection) == FAULT_SILENCE && !kept && judgement_is_same_socket(connection, fd))
+    if (rehearsal_kind(connection) == FAULT_SILENCE && !connection_fault_is(connection, FAULT_KEPT) &&
+        judgement_is_same_socket(connection, fd))
         diversion_undeafen(fd);
 }
 
@@ -135,7 +134,7 @@ static bool wait_until(uint64_t until_ns)
 bool rehearsal_wait(struct connection *connection, uint64_t delay_ns)
 {
     bool over = wait_until(clock_to_kernel_ns(clock_real_ns() + delay_ns));
-    connection_unmark(connection, CONNECTION_DELAYED);
+    atomic_fetch_and_explicit(&connection->fault, ~FAULT_DELAYED, memory_order_relaxed);
     return over;
 }
 
@@ -218,7 +217,7 @@ OWN_FRAME int rehearsal_request(struct connection *connection, int fd)
         if (is_final(rehearsal_kind(connection)))
             return SENDING_FAULTY;
         connection_unmark(connection, CONNECTION_FAULTY);
-        connection_unmark(connection, CONNECTION_PLAYED);
+        atomic_store_explicit(&connection->fault, 0, memory_order_relaxed);
     }
     const struct injection *fault = draw(connection, target, place.circuit);
     if (!fault || !can_meet(connection, fd, (enum fault_kind)fault->kind)) {

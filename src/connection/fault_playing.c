@@ -126,8 +126,7 @@ static void play_reset(int fd, bool kept)
 /* Of several threads that send at once, one plays. */
 static bool begins_to_play(struct connection *connection)
 {
-    return !(atomic_fetch_or_explicit(&connection->flags, CONNECTION_PLAYED, memory_order_acq_rel) &
-             (uint32_t)CONNECTION_PLAYED);
+    return !(atomic_fetch_or_explicit(&connection->fault, FAULT_PLAYED, memory_order_acq_rel) & FAULT_PLAYED);
 }
 
 /* The first bytes of a request, that is, of the first part that has any. */
@@ -166,7 +165,7 @@ static void play(struct connection *connection, int fd, enum fault_kind kind, co
     } else if (kind == FAULT_HTTP && can_be_answered(connection, first)) {
         play_answer(fd, kept, status, first);
     } else {
-        atomic_store_explicit(&connection->fault, FAULT_RESET, memory_order_relaxed);
+        atomic_store_explicit(&connection->fault, FAULT_RESET | FAULT_PLAYED, memory_order_relaxed);
         play_reset(fd, kept);
     }
 }
@@ -192,7 +191,7 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
         return false; /* the kernel says so */
     const struct iovec *first = vector ? first_bytes(vector, count) : NULL;
     enum fault_kind kind = connection ? rehearsal_kind(connection) : FAULT_NONE;
-    if (kind == FAULT_SLOW && first && !connection_has(connection, CONNECTION_PLAYED)) {
+    if (kind == FAULT_SLOW && first && !connection_fault_is(connection, FAULT_PLAYED)) {
         count -= (size_t)(first - vector);
         bool taken = play_slowly(connection, fd, first, count, result);
         if (taken)
@@ -201,7 +200,7 @@ bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size
     }
     if (!takes_requests(kind) || (vector && !first))
         return false;
-    bool played = connection_has(connection, CONNECTION_PLAYED);
+    bool played = connection_fault_is(connection, FAULT_PLAYED);
     if (!played && socket_state(fd, connection_has(connection, CONNECTION_UNIX)).stage != SOCKET_CONNECTED)
         return false; /* the kernel says so */
     if (played && kind == FAULT_RESET)
@@ -220,7 +219,7 @@ void rehearsal_receiving(struct connection *connection, int fd, int flags)
 {
     enum fault_kind kind = rehearsal_kind(connection);
     if ((kind == FAULT_RESET || kind == FAULT_EARLY_CLOSE) && !(flags & MSG_DONTWAIT) &&
-        !connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_PLAYED) &&
+        !connection_has(connection, CONNECTION_SENT) && !connection_fault_is(connection, FAULT_PLAYED) &&
         socket_blocks(fd) && socket_state(fd, false).stage == SOCKET_CONNECTED && begins_to_play(connection))
         play(connection, fd, kind, NULL);
 }
@@ -228,5 +227,5 @@ void rehearsal_receiving(struct connection *connection, int fd, int flags)
 bool connection_is_over(descriptor entry)
 {
     const struct connection *connection = judgement_of_anybody(entry);
-    return connection && rehearsal_kind(connection) == FAULT_HTTP && connection_has(connection, CONNECTION_PLAYED);
+    return connection && rehearsal_kind(connection) == FAULT_HTTP && connection_fault_is(connection, FAULT_PLAYED);
 }

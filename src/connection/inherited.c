@@ -47,7 +47,7 @@ static void settle(struct connection *connection, struct guard *owner, const str
                    struct observation *observation)
 {
     uint64_t now_ns = clock_circuit_ns();
-    bool answered = connection_has(connection, CONNECTION_REUSED) || connection_end(connection) == END_ANSWERED;
+    bool answered = connection_has(connection, CONNECTION_REUSED) || connection_state(connection) == STATE_IDLE;
     observation->answered_before = answered && !connection_has(connection, CONNECTION_GREETED);
     observation->end_answers = connection_has(connection, CONNECTION_CLOSES);
     observation->waited_ns = now_ns > wait->since_ns ? now_ns - wait->since_ns : 0;
@@ -110,7 +110,7 @@ static void ended(struct connection *connection, struct guard *owner, const stru
         settle_bytes(connection, owner, wait, fd, known ? &head : NULL);
         return;
     }
-    if ((atomic_load_explicit(&connection->flags, memory_order_relaxed) & own) || is_unix(connection) ||
+    if ((atomic_load_explicit(&connection->properties, memory_order_relaxed) & own) || is_unix(connection) ||
         !judgement_is_same_socket(connection, fd) ||
         socket_state(fd, false).stage != (seen == SEEN_END ? SOCKET_PEER_DONE : SOCKET_DEAD))
         return;

@@ -48,7 +48,7 @@ static void note_polite(const struct connection *connection)
 
 static bool is_spare(const struct connection *connection)
 {
-    return connection_has(connection, CONNECTION_CONNECTED) && !connection_has(connection, CONNECTION_SENT) &&
+    return connection_state(connection) == STATE_CONNECTED &&
            atomic_load_explicit(&polite[connection->place.circuit % POLITE_PLACES], memory_order_relaxed) ==
                connection->place.circuit + 1;
 }
@@ -154,13 +154,15 @@ static bool is_own_peer(const struct connection *connection, const struct socket
 
 static void note_connected(struct connection *connection, const struct socket_state *state, bool found)
 {
-    if (connection_has(connection, CONNECTION_CONNECTED) || judgement_phase(connection) != PHASE_CONNECTING)
+    if (connection_state(connection) != STATE_CONNECTING || judgement_phase(connection) != PHASE_CONNECTING)
         return;
-    connection_mark(connection, CONNECTION_CONNECTED);
     if (is_own_peer(connection, state)) {
         judgement_settle(connection, SEEN_REFUSED, 0, false);
         return;
     }
+    connection_happens(connection, ON_CONNECTION);
+    if (connection_has(connection, CONNECTION_SENT)) /* with Fast Open, before */
+        connection_happens(connection, ON_REQUEST);
     races_connected(connection->place.circuit, connection->address_key);
     if (connect_is_success(&connection_target(connection)->rules)) {
         judgement_settle(connection, SEEN_CONNECTED, 0, false);
@@ -205,6 +207,7 @@ void judgement_requested(struct connection *connection)
     if (connection_has(connection, CONNECTION_SENT) && now_ns - since_ns >= LAST_WORDS_NS)
         atomic_store_explicit(&connection->waited_before_ns, since_ns, memory_order_relaxed);
     connection_mark(connection, CONNECTION_SENT);
+    connection_happens(connection, ON_REQUEST);
     connection_keep(connection, false);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     upload_wait(connection, clock_circuit_at(now_ns));
@@ -223,7 +226,7 @@ void judgement_request_withdrawn(struct connection *connection)
     atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
     judgement_settle(connection, SEEN_GAVE_UP, 0, false);
     if (connection_has(connection, CONNECTION_REUSED))
-        connection_set_end(connection, END_ANSWERED);
+        connection_happens(connection, ON_WITHDRAWAL);
     if (connection_has(connection, CONNECTION_GREETED))
         connection_unmark(connection, CONNECTION_ASKED);
 }
@@ -282,6 +285,22 @@ static bool is_parting(struct connection *connection, const struct observation *
     return stopping != STOPPING_NOT && deferred_take_parting(connection, observation, stopping);
 }
 
+/* What the end of a call means for its connection. */
+static enum connection_event event_of(enum seen seen)
+{
+    switch (seen) {
+    case SEEN_CONNECTED:
+    case SEEN_BYTES:
+        return ON_ANSWER;
+    case SEEN_END:
+    case SEEN_ERROR:
+    case SEEN_REFUSED:
+        return ON_LOSS;
+    default:
+        return ON_SILENCE;
+    }
+}
+
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
     uint64_t real_ns = clock_real_ns(), now_ns = clock_circuit_at(real_ns);
@@ -312,14 +331,12 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
     if (seen == SEEN_GAVE_UP)
         observation.sibling_won =
             races_won(connection->place.circuit, connection->address_key, connection->raced_since);
-    bool answered = seen == SEEN_BYTES || seen == SEEN_CONNECTED;
-    connection_set_end(connection, answered ? END_ANSWERED : END_FAILED);
-    if (seen == SEEN_ERROR || seen == SEEN_END || seen == SEEN_REFUSED)
-        connection_mark(connection, CONNECTION_OVER);
+    connection_happens(connection, event_of(seen));
     if (seen == SEEN_BYTES)
         note_polite(connection);
-    if (!answered && ((connection->sibling_count > 1 && deferred_take(connection, &observation)) ||
-                      is_parting(connection, &observation)))
+    if (seen != SEEN_BYTES && seen != SEEN_CONNECTED &&
+        ((connection->sibling_count > 1 && deferred_take(connection, &observation)) ||
+         is_parting(connection, &observation)))
         return;
     guard_settle(guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
                  now_ns);
@@ -351,7 +368,7 @@ void judgement_answer(struct connection *connection, const struct iovec *vector,
     struct http_head head;
     enum http_progress progress = judgement_read_head(connection, vector, count, bytes, peeked, &head);
     if (progress == HTTP_MORE) {
-        connection_mark(connection, CONNECTION_ANSWERING);
+        connection_happens(connection, ON_PART);
         return;
     }
     if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS)
@@ -364,7 +381,7 @@ static bool settle_broken_answer(struct connection *connection)
 {
     struct http_head head;
     struct http_reader reader = connection_http(connection);
-    if (!connection_has(connection, CONNECTION_ANSWERING) || !http_has_begun(&reader))
+    if (connection_state(connection) != STATE_ANSWERING || !http_has_begun(&reader))
         return false;
     bool known = http_break(&reader, &head) == HTTP_KNOWN;
     settle(connection, SEEN_BYTES, 0, false, known ? &head : NULL);
@@ -379,7 +396,7 @@ static bool settle_broken_answer(struct connection *connection)
 static bool data_is_answer(const struct connection *connection, const struct socket_state *state)
 {
     if (!state->data_in || connection_has(connection, CONNECTION_TLS_SEEN) ||
-        connection_has(connection, CONNECTION_ANSWERING))
+        connection_state(connection) == STATE_ANSWERING)
         return false;
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     bool is_first = !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SWAPPED);
@@ -409,7 +426,7 @@ bool judgement_has_unread(const struct connection *connection, int fd)
 
 void judgement_came_late(struct connection *connection, enum seen seen, int error)
 {
-    if (connection_end(connection) == END_OPEN)
+    if (state_is_open(connection_state(connection)))
         judgement_settle(connection, seen, error, false);
 }
 
@@ -516,6 +533,7 @@ void judgement_judge_end(struct connection *connection, int fd, enum judgement_e
         !judgement_may_be_anothers(connection)) {
         /* Sent by stdio, unseen: when is not known, so the wait counts from the connection. */
         connection_mark(connection, CONNECTION_SENT);
+        connection_happens(connection, ON_REQUEST);
         guard_requested(&connection->station->guard, connection->place.call, connection_target(connection),
                         clock_circuit_ns());
     }
@@ -539,7 +557,7 @@ void judgement_judge_end(struct connection *connection, int fd, enum judgement_e
             seen = SEEN_ERROR;
         else if (phase != PHASE_CONNECTING)
             seen = seen_dead(connection, &error);
-        else if (!connection_has(connection, CONNECTION_DELAYED)) /* in rehearsal: given up before it had begun */
+        else if (!connection_fault_is(connection, FAULT_DELAYED)) /* in rehearsal: given up before it had begun */
             return;                                               /* the error was taken by somebody we did not see */
     } else if (state.stage == SOCKET_PEER_DONE && !judgement_may_be_anothers(connection)) {
         /* A program that sent nothing and looks no longer: it only wanted to see a connection, unless it has waited. */
@@ -565,7 +583,7 @@ void judgement_handed(struct connection *connection)
 {
     if (guard_hand_on(&connection->station->guard, connection->place.call, connection_target(connection),
                       connection->place.call, clock_circuit_ns()))
-        connection_set_end(connection, END_ANSWERED);
+        connection_happens(connection, ON_ANSWER);
 }
 
 void judgement_forget(struct connection *connection)

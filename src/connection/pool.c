@@ -62,9 +62,8 @@ uint32_t pool_take(void)
     connection->place.call = CALL_NONE;
     uint32_t serial = descriptor_serial(atomic_load_explicit(&connection->entry, memory_order_relaxed)) + 1;
     atomic_store_explicit(&connection->entry, descriptor_of_connection(number, serial), memory_order_relaxed);
-    atomic_store_explicit(&connection->flags, 0, memory_order_relaxed);
-    atomic_store_explicit(&connection->is_aside, false, memory_order_relaxed);
-    connection_set_end(connection, END_OPEN);
+    atomic_store_explicit(&connection->properties, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->fault, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->sharers, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);
@@ -102,6 +101,7 @@ void pool_give(uint32_t number)
     struct connection *connection = pool_at(number);
     if (!connection || atomic_exchange_explicit(&connection->keeping, POOL_FREE, memory_order_acq_rel) == POOL_FREE)
         return;
+    connection_happens(connection, ON_RETURN);
     atomic_store_explicit(&connection->is_stationed, false, memory_order_release);
     uint64_t head = atomic_load_explicit(&free_list, memory_order_relaxed);
     do

@@ -16,6 +16,7 @@
 #include "base/shared.h"
 #include "breaker/http.h"
 #include "breaker/http_request.h"
+#include "connection/connection_state.h"
 #include "connection/descriptors.h"
 #include "connection/engine.h"
 #include "connection/pages.h"
@@ -23,52 +24,53 @@
 
 #define CONNECTION_NONE UINT32_MAX
 
-enum connection_flag {
+/* What is so of a connection beside its state (connection_state.h). Those that the short way (short_exchange.c) looks
+ * at are all in one word. */
+enum connection_property {
+    /* Its socket. */
     CONNECTION_UNIX = 1u << 0,
-    CONNECTION_FAST_OPEN = 1u << 1, /* connect or send succeeded while the kernel still waits for the peer */
-    CONNECTION_SENT = 1u << 2,      /* the program has sent something */
-    CONNECTION_SHUT_READ = 1u << 3, /* by the program */
-    CONNECTION_SHUT_WRITE = 1u << 4,
-    CONNECTION_GREETED = 1u << 5,   /* all that was answered on it came unasked: its server spoke first */
-    CONNECTION_ASKED = 1u << 6,     /* the program has begun to send on it, known before any answer can come */
-    CONNECTION_CONNECTED = 1u << 7, /* the attempt had succeeded */
-    CONNECTION_REUSED = 1u << 8,    /* a former call on it was answered */
-    CONNECTION_ANSWERING = 1u << 9, /* bytes of the answer came, but not enough to judge it */
-    CONNECTION_TLS = 1u << 10,      /* it speaks TLS */
-    CONNECTION_TLS_SEEN = 1u << 11, /* with a library whose plaintext we see: bytes on the wire are no answer */
-    CONNECTION_OVER = 1u << 12,     /* the peer is gone: what is sent to it from now on is no request */
-    CONNECTION_BROKEN = 1u << 13,   /* a request on it was refused: nothing is sent on it any more */
-    CONNECTION_PASSED = 1u << 14,   /* its descriptor was passed to another process, for its use */
-    CONNECTION_RELEASED = 1u << 15, /* the present policy does not guard it: what is sent on it is no call */
-    CONNECTION_REJECTED = 1u << 16, /* by the program itself, in the TLS handshake: a certificate it does not trust */
-    CONNECTION_SWAPPED = 1u << 17,  /* another preload has talked on its socket before the program could */
-    CONNECTION_FAULTY = 1u << 18,   /* in rehearsal: its present call was given a fault */
-    CONNECTION_PLAYED = 1u << 19,   /* what comes after the connection was played */
-    CONNECTION_DELAYED = 1u << 20,  /* its attempt has not begun yet */
-    CONNECTION_ONE_WAY = 1u << 21,  /* its target asks for a connection alone: what is sent on it is no call */
-    CONNECTION_TLS_KEPT = 1u << 22, /* plaintext went into its TLS session, and its record is still to be sent */
-    CONNECTION_STREAM = 1u << 23,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
-    CONNECTION_SHARED = 1u << 24,   /* as PASSED, and it stays so: its error may be another process's to read */
-    CONNECTION_BODY = 1u << 28,     /* its request is known, and more of it is to come */
-    CONNECTION_LARGE = 1u << 29,    /* much of the request was sent at once: the kernel may still be at it */
-    CONNECTION_SENDING = 1u << 30,  /* much is being sent just now */
-    CONNECTION_CLOSES = 1u << 27,   /* the end of the stream is the answer to what was asked */
-    CONNECTION_GAVE_UP = 1u << 26,  /* the program had waited long for the answer when it ended its side */
-    CONNECTION_DRAWS = 1u << 31,    /* in rehearsal: its calls may be given faults */
-    CONNECTION_MAY_LOOP = 1u << 25, /* over IP, to a port that the kernel may have given to the socket itself */
+    CONNECTION_MAY_LOOP = 1u << 1,  /* over IP, to a port that the kernel may have given to the socket itself */
+    CONNECTION_FAST_OPEN = 1u << 2, /* connect or send succeeded while the kernel still waits for the peer */
+    CONNECTION_SWAPPED = 1u << 3,   /* another preload has talked on it before the program could */
+    /* What the present policy says of it. Another thread may be in a call, which that does not end: no state. */
+    CONNECTION_ONE_WAY = 1u << 4,  /* its target asks for a connection alone: what is sent on it is no call */
+    CONNECTION_RELEASED = 1u << 5, /* nothing: what is sent on it is no call */
+    CONNECTION_DRAWS = 1u << 6,    /* in rehearsal: its calls may be given faults */
+    /* What was said on it so far. */
+    CONNECTION_ASKED = 1u << 7,    /* the program has begun to send on it, known before any answer can come */
+    CONNECTION_SENT = 1u << 8,     /* the program has sent something */
+    CONNECTION_REUSED = 1u << 9,   /* a former call on it was answered */
+    CONNECTION_GREETED = 1u << 10, /* all that was answered on it came unasked: its server spoke first */
+    /* Its protocol. */
+    CONNECTION_TLS = 1u << 11,      /* it speaks TLS */
+    CONNECTION_TLS_SEEN = 1u << 12, /* with a library whose plaintext we see: bytes on the wire are no answer */
+    CONNECTION_TLS_KEPT = 1u << 13, /* plaintext went into its TLS session, and its record is still to be sent */
+    CONNECTION_REJECTED = 1u << 14, /* by the program itself, in the TLS handshake: a certificate it does not trust */
+    CONNECTION_STREAM = 1u << 15,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_CLOSES = 1u << 16,   /* the end of the stream is the answer to what was asked */
+    /* Its present request. */
+    CONNECTION_BODY = 1u << 17,    /* it is known, and more of it is to come */
+    CONNECTION_LARGE = 1u << 18,   /* much of it was sent at once: the kernel may still be at it */
+    CONNECTION_SENDING = 1u << 19, /* much is being sent just now */
+    /* The program's own side. */
+    CONNECTION_SHUT_READ = 1u << 20,
+    CONNECTION_SHUT_WRITE = 1u << 21,
+    CONNECTION_GAVE_UP = 1u << 22, /* it had waited long for the answer when it ended its side */
+    /* Other processes. */
+    CONNECTION_PASSED = 1u << 23, /* its descriptor was passed to one, for its use */
+    CONNECTION_SHARED = 1u << 24, /* the same, and it stays so: its error may be another's to read */
+    /* In rehearsal. */
+    CONNECTION_FAULTY = 1u << 25, /* its present call was given a fault: `fault` says which */
 };
 
-#define FAULT_KIND_MASK 0xffu
+/* The fault of its present call: enum fault_kind, these, and an HTTP status or milliseconds. */
+#define FAULT_KIND_MASK 0xfu
+#define FAULT_KEPT (1u << 4)    /* it was given to a request on a kept connection, which leads to the destination */
+#define FAULT_PLAYED (1u << 5)  /* what comes after the connection was played */
+#define FAULT_DELAYED (1u << 6) /* its attempt has not begun yet */
 #define FAULT_VALUE_SHIFT 8
-#define FAULT_VALUE_MASK 0x7fffffu
-#define FAULT_KEPT (1u << 31) /* it was given to a request on a kept connection, which leads to the destination */
-
-/* How a connection's present call has ended. */
-enum call_end {
-    END_OPEN, /* not yet; or it was charged as overdue, and its end is still to come */
-    END_ANSWERED,
-    END_FAILED, /* it came to another end */
-};
+#define FAULT_VALUE_MASK 0xffffffu
+_Static_assert(FAULT_HTTP <= FAULT_KIND_MASK, "the last kind fits");
 
 enum pool_keeping { POOL_FREE, POOL_TAKEN };
 #define HTTP_WORDS WORDS(struct http_reader)
@@ -78,10 +80,9 @@ _Static_assert(sizeof(struct http_reader) % sizeof(uint64_t) == 0, "it is read a
 struct connection {
     /* What each send and receive looks at: two cache lines. */
     _Alignas(64) _Atomic descriptor entry; /* of its descriptors: another one whenever the record is taken */
-    _Atomic uint32_t flags;                /* enum connection_flag */
-    _Atomic uint32_t end;                  /* enum call_end */
+    _Atomic uint32_t properties;           /* enum connection_property */
+    _Atomic uint32_t state;                /* enum connection_state */
     uint32_t epoch;                        /* the process (lineage.h) whose call it is */
-    _Atomic bool is_aside; /* it stands at the fallback, without a call, and never CONNECTED (fallback_connections.h) */
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
     struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
@@ -106,7 +107,7 @@ struct connection {
     uint32_t raced_since;          /* races_now() when the attempt began */
     _Atomic uint32_t heard;        /* in a fork's child: which of the record's calls it last heard of */
     _Atomic bool is_childs;        /* PASSED since a child got the last answer, until one comes here again */
-    _Atomic uint32_t fault;        /* with CONNECTION_FAULTY: enum fault_kind:8, HTTP status or ms:23, FAULT_KEPT */
+    _Atomic uint32_t fault;        /* FAULT_…; 0: none */
     _Atomic uint64_t cookie;       /* of its socket (SO_COOKIE) */
     size_t sibling_count;          /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
@@ -236,29 +237,53 @@ static inline void connection_set_request(struct connection *connection, struct 
     words_store(connection->request, &request, REQUEST_WORDS);
 }
 
-static inline enum call_end connection_end(const struct connection *connection)
+static inline enum connection_state connection_state(const struct connection *connection)
 {
-    return (enum call_end)atomic_load_explicit(&connection->end, memory_order_relaxed);
+    return (enum connection_state)atomic_load_explicit(&connection->state, memory_order_relaxed);
 }
 
-static inline void connection_set_end(struct connection *connection, enum call_end end)
+/*
+ * That happens to it. Of several threads that say so at once one moves it on: the one that is told of another state
+ * than it leads to. Returns the state before.
+ */
+static inline enum connection_state connection_happens(struct connection *connection, enum connection_event event)
 {
-    atomic_store_explicit(&connection->end, (uint32_t)end, memory_order_relaxed);
+    uint32_t state = atomic_load_explicit(&connection->state, memory_order_relaxed), next;
+    do {
+        next = state_after((enum connection_state)state, event);
+        if (next == state)
+            break;
+    } while (!atomic_compare_exchange_weak_explicit(&connection->state, &state, next, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return (enum connection_state)state;
 }
 
-static inline bool connection_has(const struct connection *connection, enum connection_flag flag)
+/* The same by a plain store, for who has just seen the state, and does not mind whom he overtakes. */
+static inline void connection_moves_on(struct connection *connection, enum connection_state state,
+                                       enum connection_event event)
 {
-    return atomic_load_explicit(&connection->flags, memory_order_relaxed) & (uint32_t)flag;
+    atomic_store_explicit(&connection->state, state_after(state, event), memory_order_relaxed);
 }
 
-static inline void connection_unmark(struct connection *connection, enum connection_flag flag)
+static inline bool connection_has(const struct connection *connection, enum connection_property property)
 {
-    atomic_fetch_and_explicit(&connection->flags, ~(uint32_t)flag, memory_order_relaxed);
+    return atomic_load_explicit(&connection->properties, memory_order_relaxed) & (uint32_t)property;
 }
 
-static inline void connection_mark(struct connection *connection, enum connection_flag flag)
+static inline void connection_unmark(struct connection *connection, enum connection_property property)
 {
-    atomic_fetch_or_explicit(&connection->flags, (uint32_t)flag, memory_order_relaxed);
+    atomic_fetch_and_explicit(&connection->properties, ~(uint32_t)property, memory_order_relaxed);
+}
+
+static inline void connection_mark(struct connection *connection, enum connection_property property)
+{
+    atomic_fetch_or_explicit(&connection->properties, (uint32_t)property, memory_order_relaxed);
+}
+
+/* Whether that is so of its fault: FAULT_KEPT, FAULT_PLAYED, FAULT_DELAYED. */
+static inline bool connection_fault_is(const struct connection *connection, uint32_t how)
+{
+    return atomic_load_explicit(&connection->fault, memory_order_relaxed) & how;
 }
 
 /* A child has read the last answer: whoever sends here is not the one who waits. */

@@ -12,16 +12,16 @@
 /* In one place with the others that each request runs through. */
 #define HOT __attribute__((hot))
 
-/* A plain connection has these flags, and perhaps those that do not matter here. */
-#define PLAIN ((uint32_t)CONNECTION_CONNECTED | (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
+/* A plain connection has these properties, and perhaps those that do not matter here. */
+#define PLAIN ((uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
 #define OF_NO_MATTER                                                                                                   \
     ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN | (uint32_t)CONNECTION_ASKED |                         \
      (uint32_t)CONNECTION_SHARED | (uint32_t)CONNECTION_MAY_LOOP)
 
-static inline bool is_plain(const struct connection *connection, enum call_end end)
+static inline bool is_plain(const struct connection *connection, enum connection_state state)
 {
-    return (atomic_load_explicit(&connection->flags, memory_order_relaxed) & ~OF_NO_MATTER) == PLAIN &&
-           connection_end(connection) == end && !tls_is_at_work();
+    return (atomic_load_explicit(&connection->properties, memory_order_relaxed) & ~OF_NO_MATTER) == PLAIN &&
+           connection_state(connection) == state && !tls_is_at_work();
 }
 
 /*
@@ -35,14 +35,14 @@ static uint64_t time_ns(const struct target *target)
 }
 
 /*
- * `end` and the record change one after the other, by a plain store and an atomic step. Another thread that looks in
+ * State and record change one after the other, by a plain store and an atomic step. Another thread that looks in
  * between, or a handler of a signal that jumps out there, leaves what contradicts itself: then the long way is gone,
  * which goes by the record.
  */
 HOT bool quiet_begins(descriptor entry)
 {
     struct connection *connection = judgement_of(entry);
-    if (!connection || !is_plain(connection, END_ANSWERED))
+    if (!connection || !is_plain(connection, STATE_IDLE))
         return false;
     const struct target *target = connection_target(connection);
     uint64_t now_ns = time_ns(target);
@@ -55,9 +55,9 @@ HOT bool quiet_begins(descriptor entry)
     }
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != engine_policy())
         return false;
-    connection_set_end(connection, END_OPEN);
+    connection_moves_on(connection, STATE_IDLE, ON_BEGINNING);
     if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
-        connection_set_end(connection, END_ANSWERED);
+        connection_moves_on(connection, STATE_REQUESTED, ON_WITHDRAWAL);
         return false;
     }
     if (__builtin_expect(!connection_http_is_fresh(connection), 0))
@@ -83,7 +83,7 @@ static bool is_success(const struct target *target, const void *first, size_t co
 HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int flags)
 {
     struct connection *connection = judgement_of(entry);
-    if (!connection || !is_plain(connection, END_OPEN) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
+    if (!connection || !is_plain(connection, STATE_REQUESTED) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
         return false;
     const struct target *target = connection_target(connection);
     if (!is_success(target, first, count))
@@ -97,6 +97,6 @@ HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int fl
     if (!guard_settle_quietly(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
                               clock_circuit_at(now_ns)))
         return false;
-    connection_set_end(connection, END_ANSWERED);
+    connection_moves_on(connection, STATE_REQUESTED, ON_ANSWER);
     return true;
 }

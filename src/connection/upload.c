@@ -11,8 +11,8 @@ void upload_begin(struct connection *connection)
 {
     const uint32_t known = (uint32_t)CONNECTION_BODY | (uint32_t)CONNECTION_LARGE | (uint32_t)CONNECTION_SENDING;
     connection_set_request(connection, (struct http_request){0});
-    if (atomic_load_explicit(&connection->flags, memory_order_relaxed) & known)
-        atomic_fetch_and_explicit(&connection->flags, ~known, memory_order_relaxed);
+    if (atomic_load_explicit(&connection->properties, memory_order_relaxed) & known)
+        atomic_fetch_and_explicit(&connection->properties, ~known, memory_order_relaxed);
 }
 
 void upload_sending(struct connection *connection, size_t bytes)
