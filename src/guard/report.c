@@ -109,48 +109,51 @@ void report_transitions(const struct guard *guard, uint32_t circuit, const struc
 }
 
 /* What an outcome and a failure have both. */
-static void start_ended(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
-                        const struct ended *ended, uint64_t now_ns)
+static void start_ended(struct event *event, const struct guard *guard, enum event_type type,
+                        const struct call_view *call, const struct ending *ending, uint64_t now_ns)
 {
-    uint64_t elapsed_ms = ended->elapsed_ns / NS_PER_MS;
+    uint64_t elapsed_ms = ending->elapsed_ns / NS_PER_MS;
     struct process_view owner;
 
-    start_event(event, guard, circuit, type, now_ns);
-    event->kind = (uint8_t)ended->outcome.kind;
-    event->error = ended->error;
+    start_event(event, guard, call->circuit, type, now_ns);
+    event->kind = (uint8_t)ending->outcome.kind;
+    event->error = ending->error;
     event->elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
-    event->overran = (uint8_t)ended->overran;
-    event->injected = ended->injected;
-    event->late = ended->late;
-    if (ended->owner != guard->holder) {
-        bool known = process_describe(guard->segment, ended->owner, &owner);
+    event->overran = (uint8_t)ending->overran;
+    event->injected = call->injected;
+    if (call->owner != guard->holder) {
+        bool known = process_describe(guard->segment, call->owner, &owner);
 
         event->pid = known ? owner.pid : 0;
         copy_text(event->program, known ? owner.program : "", sizeof event->program);
     }
 }
 
-APART void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+APART void report_outcome(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                          bool late, uint64_t now_ns)
 {
     struct event event;
 
-    start_ended(&event, guard, circuit, EVENT_OUTCOME, ended, now_ns);
-    event.verdict = (uint8_t)ended->outcome.verdict;
-    event.reason = (uint8_t)ended->outcome.reason;
-    event.slow = ended->outcome.slow;
-    event.http_status = (uint16_t)ended->http_status;
+    start_ended(&event, guard, EVENT_OUTCOME, call, ending, now_ns);
+    event.late = late;
+    event.verdict = (uint8_t)ending->outcome.verdict;
+    event.reason = (uint8_t)ending->outcome.reason;
+    event.slow = ending->outcome.slow;
+    event.http_status = (uint16_t)ending->http_status;
     journal_append(guard->segment, &event);
 }
 
-APART void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns)
+APART void report_failure(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                          bool late, uint64_t now_ns)
 {
-    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct circuit_entry *entry = circuits_entry(guard->segment, call->circuit);
     struct event event;
 
-    start_ended(&event, guard, circuit, EVENT_FAILURE, ended, now_ns);
-    event.http_status = (uint16_t)ended->outcome.http_status;
+    start_ended(&event, guard, EVENT_FAILURE, call, ending, now_ns);
+    event.late = late;
+    event.http_status = (uint16_t)ending->outcome.http_status;
     journal_append(guard->segment, &event);
-    if (entry != NULL && !ended->late)
+    if (entry != NULL && !late)
         freeze(entry->failures, &entry->failure_writes, &event);
 }
 

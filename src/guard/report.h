@@ -21,21 +21,21 @@
 void report_transitions(const struct guard *guard, uint32_t circuit, const struct transitions *transitions,
                         bool injected, uint64_t now_ns);
 
-/* A call that is over, or was charged while it still hung. */
-struct ended {
+/* How a call ended, or was charged while it still hung: its outcome, and what there is to tell beside it. */
+struct ending {
     struct outcome outcome;
+    uint64_t at_ns;           /* circuits' clock */
+    uint64_t elapsed_ns;      /* how long it had taken */
+    int error;                /* errno, or 0 */
     unsigned int http_status; /* of the answer, or 0 */
-    int error;
-    uint64_t elapsed_ns;
-    uint32_t owner; /* whose call it was */
     enum overran overran;
-    bool injected; /* it was given a fault in rehearsal */
-    bool late;     /* it did not count for the state: then it does not replace the frozen evidence */
 };
-/* A call of whatever outcome: journal. */
-void report_outcome(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
-/* A failed call: journal, and the circuit's frozen evidence. */
-void report_failure(const struct guard *guard, uint32_t circuit, const struct ended *ended, uint64_t now_ns);
+/* A call of whatever outcome: journal. `late`: it did not count for the circuit's state. */
+void report_outcome(const struct guard *guard, const struct call_view *call, const struct ending *ending, bool late,
+                    uint64_t now_ns);
+/* A failed call: journal, and the circuit's frozen evidence, which one that was late does not replace. */
+void report_failure(const struct guard *guard, const struct call_view *call, const struct ending *ending, bool late,
+                    uint64_t now_ns);
 
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);

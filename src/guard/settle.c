@@ -76,20 +76,11 @@ OWN_FRAME void settle_call(const struct guard *guard, const struct target *targe
     if (circuit == NULL) /* corrupt: there is nobody to tell */
         return;
     enum settlement settlement = tell_circuit(guard, target, shard, call, ending, circuit, &transitions);
-    const struct ended ended = {
-        .outcome = ending->outcome,
-        .http_status = ending->http_status,
-        .error = ending->error,
-        .elapsed_ns = ending->elapsed_ns,
-        .owner = call->owner,
-        .overran = ending->overran,
-        .injected = call->injected,
-        .late = settlement == SETTLED_LATE,
-    };
+    const bool late = settlement == SETTLED_LATE;
     if (target->all_recorded)
-        report_outcome(guard, call->circuit, &ended, now_ns);
+        report_outcome(guard, call, ending, late, now_ns);
     if (ending->outcome.verdict == VERDICT_FAILURE)
-        report_failure(guard, call->circuit, &ended, now_ns);
+        report_failure(guard, call, ending, late, now_ns);
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
 

@@ -11,17 +11,8 @@
 #include <stdint.h>
 
 #include "guard/guard_model.h"
+#include "guard/report.h"
 #include "segment/calls.h"
-
-/* How a call ended. */
-struct ending {
-    struct outcome outcome;
-    uint64_t at_ns;           /* circuits' clock */
-    uint64_t elapsed_ns;      /* how long it had taken */
-    int error;                /* errno, or 0 */
-    unsigned int http_status; /* of the answer, or 0 */
-    enum overran overran;
-};
 
 /*
  * Of the ticket of a call that passes against its circuit's word: no circuit ever knew it (generations have 46 bits at
