@@ -139,6 +139,23 @@ static void a_connection_that_comes_after_the_limit_is_the_timeout_that_it_was(v
     SUCCEEDED(1);
 }
 
+static void an_attempt_that_was_charged_and_is_answered_after_all_takes_further_calls(void **state)
+{
+    (void)state;
+    bench_policy("");
+    int fd = pending(1);
+    kernel_pass_ns(11 * NS_PER_S);
+    program_close(pending(1));
+    assert_int_equal(counted(COUNT_OVERDUE), 1);
+    kernel_establishes(fd);
+    program_calls(fd, REQUEST, ANSWER);
+    assert_int_equal(counted(COUNT_OVERDUE_ENDED), 1);
+    SUCCEEDED(0);
+    program_calls(fd, REQUEST, ANSWER);
+    ADMITTED(3);
+    SUCCEEDED(1);
+}
+
 static void with_enforced_timeouts_a_blocking_connect_ends_at_its_limit(void **state)
 {
     (void)state;
@@ -205,6 +222,7 @@ int main(void)
         ENGINE_TEST(an_attempt_that_hangs_is_charged_by_the_next_one_and_its_end_counts_apart),
         ENGINE_TEST(an_attempt_that_was_connected_unseen_does_not_hang),
         ENGINE_TEST(a_connection_that_comes_after_the_limit_is_the_timeout_that_it_was),
+        ENGINE_TEST(an_attempt_that_was_charged_and_is_answered_after_all_takes_further_calls),
         ENGINE_TEST(with_enforced_timeouts_a_blocking_connect_ends_at_its_limit),
         ENGINE_TEST(while_the_circuit_is_open_connections_stand_at_the_fallback_and_are_given_back_one_by_one),
         ENGINE_TEST(a_socket_that_failed_at_the_fallback_is_a_fresh_one),
