@@ -125,7 +125,7 @@ static bool read_time_of_day(const char **text, int64_t *seconds, uint64_t *ns)
     return true;
 }
 
-static bool rfc3339_parse(const char *text, uint64_t *wall_ns)
+bool moment_parse(const char *text, uint64_t *wall_ns)
 {
     unsigned int year, month, day;
     int64_t of_day = 0, zone = 0;
@@ -152,5 +152,5 @@ bool since_parse(const char *text, uint64_t wall_ns, uint64_t *since_ns)
         *since_ns = span_ns < wall_ns ? wall_ns - span_ns : 0;
         return true;
     }
-    return rfc3339_parse(text, since_ns);
+    return moment_parse(text, since_ns);
 }

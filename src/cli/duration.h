@@ -26,9 +26,11 @@ bool span_parse(const char *text, uint64_t *span_ns);
 
 /*
  * A point in time, in wall-clock nanoseconds: RFC 3339 ("2026-02-03T04:05:06.789Z", with Z or an offset; a blank may
- * stand for the T, and without a zone it is UTC; a date alone is its midnight), or a span ago ("5m"). `wall_ns` is
- * now.
+ * stand for the T, and without a zone it is UTC; a date alone is its midnight).
  */
+bool moment_parse(const char *text, uint64_t *wall_ns);
+
+/* The same, or a span ago ("5m"). `wall_ns` is now. */
 bool since_parse(const char *text, uint64_t wall_ns, uint64_t *since_ns);
 
 #endif
