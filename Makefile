@@ -58,7 +58,21 @@ CLI     := $(call objects,src/cli/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(BUILD)/sockfuse
 
-all: $(LIBRARY) $(COMMAND) ## build the library and the command (the default)
+# The page of `sockfuse report` is made where Node.js and the packages of src/report are there, as scripts/page leaves
+# them; `make` fetches nothing. Without the page all else is whole, and `report` says how to get it.
+PAGE       := $(BUILD)/report.html
+PAGE_PARTS := $(BUILD)/page
+HAS_PARTS  := $(shell command -v node >/dev/null && [ -d $(PAGE_PARTS)/node_modules ] && \
+                      cmp -s src/report/package-lock.json $(PAGE_PARTS)/package-lock.json && echo yes)
+
+all: $(LIBRARY) $(COMMAND) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
+
+$(PAGE): $(wildcard src/report/*.*) $(PAGE_PARTS)/package-lock.json
+	$(call Q,PAGE) node src/report/build.mjs $(PAGE_PARTS)/node_modules $@ || \
+	    { rm -f $@; echo 'page: sockfuse report is without its page; the rest is not touched' >&2; }
+
+page: ## the page of `sockfuse report`; fetches what it is made of
+	@BUILD=$(BUILD) scripts/page
 
 $(CORE) $(PRELOAD): EXTRA = $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
@@ -93,12 +107,12 @@ WARNED := $(if $(WERROR),$(patsubst %.said,%,$(shell find $(BUILD)/src $(BUILD)/
                                                           2>/dev/null)))
 $(WARNED): always
 
-$(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"'
+$(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"'
 $(CLI): $(BUILD)/libdir
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT)
-$(BUILD)/libdir: remembered = $(LIBDIR)
+$(BUILD)/libdir: remembered = $(LIBDIR) $(DATADIR)
 $(BUILD)/flags $(BUILD)/libdir: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
@@ -199,6 +213,8 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	[ ! -e $(BUILD)/32/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/32' && \
 	    $(call put,644,$(BUILD)/32/libsockfuse.so,$(DESTDIR)$(LIBDIR)/32/libsockfuse.so); }
 	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
+	[ ! -e $(PAGE) ] || { install -d '$(DESTDIR)$(DATADIR)' && \
+	    $(call put,644,$(PAGE),$(DESTDIR)$(DATADIR)/report.html); }
 	$(call put_each,policies/*.policy,$(DESTDIR)$(DATADIR)/policies)
 	$(foreach number,$(sort $(call section,$(MAN_PAGES))),$(call put_each,src/man/*.$(number),$(DESTDIR)$(MANDIR)/man$(number)) &&) :
 	$(call put,644,src/completion/sockfuse.bash,$(DESTDIR)$(COMPDIR)/sockfuse)
@@ -210,7 +226,7 @@ uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so' \
 	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
-	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse'
+	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse' '$(DESTDIR)$(DATADIR)/report.html'
 	rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null || :
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
 
@@ -222,7 +238,7 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all lib32 fresh suites unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
+.PHONY: all lib32 page fresh suites unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
         test-preload test-e2e matrix check-sanitizers fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:

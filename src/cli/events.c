@@ -149,14 +149,6 @@ static void print_batch(const struct batch *batch, bool as_json)
     free(places);
 }
 
-/* How many events of one journal are kept in memory at a time: room for all of others' together. */
-#define OTHERS_EVENTS_MAX UINT64_C(262144)
-
-static uint64_t most_of(const struct selected *selected, const struct selection *selection)
-{
-    return selected->is_foreign ? OTHERS_EVENTS_MAX / selection->others : UINT64_MAX;
-}
-
 /* One look at all journals; what is new is printed and flushed. False: not all could be read as they are. */
 static bool look(const struct selection *selection, struct readers *readers, const struct wish *wish)
 {
@@ -166,7 +158,8 @@ static bool look(const struct selection *selection, struct readers *readers, con
         const struct selected *selected = &selection->at[i];
         if (selected->segment.map == NULL)
             continue;
-        read_journal(selected, most_of(selected, selection), &readers->at[i], wish->follow, wish->since_ns, &batch);
+        read_journal(selected, select_events_most(selection, selected), &readers->at[i], wish->follow, wish->since_ns,
+                     &batch);
         whole = select_was_whole(selected) && whole;
     }
     print_batch(&batch, wish->as_json);

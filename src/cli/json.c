@@ -105,3 +105,18 @@ void json_null(struct json *json, const char *key)
 {
     json_string(json, key, NULL);
 }
+
+void json_written(struct json *json, const char *key, const char *value)
+{
+    begin_value(json, key);
+    fputs(value, json->out);
+}
+
+void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t count)
+{
+    begin_value(json, key);
+    fputc('[', json->out);
+    for (size_t i = 0; i < count; i++)
+        fprintf(json->out, "%s%" PRIu64, i > 0 ? "," : "", values[i]);
+    fputc(']', json->out);
+}

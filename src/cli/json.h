@@ -9,6 +9,7 @@
 #define SOCKFUSE_CLI_JSON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -32,6 +33,10 @@ void json_unsigned(struct json *json, const char *key, uint64_t value);
 void json_tenths(struct json *json, const char *key, uint64_t tenths);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
+/* A value that was written before, by another of these. */
+void json_written(struct json *json, const char *key, const char *value);
+/* An array of numbers, in one line. */
+void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t count);
 
 /* A string alone, in quotes, into what somebody else writes. */
 void json_text(const char *value, FILE *out);

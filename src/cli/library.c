@@ -21,8 +21,7 @@ static const char file_name[] = "libsockfuse.so";
 /* The loader splits LD_PRELOAD at these and knows no way to quote them: ld.so(8). */
 static const char separators[] = ": ";
 
-/* The folder of this command's own file, without the slash at its end; "" if it can't be told. */
-static void own_folder(char *folder, size_t size)
+void library_own_folder(char *folder, size_t size)
 {
     ssize_t length = readlink("/proc/self/exe", folder, size - 1);
     folder[length > 0 ? length : 0] = '\0';
@@ -43,7 +42,7 @@ bool library_find(struct library *library)
 {
     char folder[PATH_MAX];
     *library = (struct library){0};
-    own_folder(folder, sizeof folder);
+    library_own_folder(folder, sizeof folder);
     if (!try_place(library, folder, "") && !try_place(library, folder, "/../lib/sockfuse") &&
         !try_place(library, SOCKFUSE_LIBDIR, "")) {
         warnx("%s is neither in %s nor in %s; build it with make, or install it with make install", file_name, folder,

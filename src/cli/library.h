@@ -42,4 +42,7 @@ char *library_removed(const char *preload);
  */
 char *library_asan_options(const struct elf_facts *program, const char *preload, const char *options);
 
+/* The folder of this command's own file, without the slash at its end; "" if it can't be told. */
+void library_own_folder(char *folder, size_t size);
+
 #endif

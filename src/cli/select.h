@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -78,6 +79,13 @@ bool select_was_whole(const struct selected *selected);
  * what is left is to be left out.
  */
 bool select_has_time(const struct selected *selected);
+
+/* How many events of its journal may be kept in memory at a time: other users' have room for so many together. */
+static inline uint64_t select_events_most(const struct selection *selection, const struct selected *selected)
+{
+    const uint64_t others_max = 262144;
+    return selected->is_foreign ? others_max / selection->others : UINT64_MAX;
+}
 
 /* Removes the file of a selected segment, which is mapped as select_to_write does: see segment_remove. */
 enum removal select_remove(const struct selected *selected, struct segment *segment, struct segment_error *error);

@@ -56,7 +56,7 @@ _sockfuse() {
         return
     elif [[ $command == help ]]; then
         words=$(_sockfuse_commands "$sockfuse")
-    elif [[ $before == -o || $before == --option ]]; then
+    elif [[ $command == run && ($before == -o || $before == --option) ]]; then
         words=$(_sockfuse_keys "$sockfuse")
         compopt -o nospace 2>/dev/null
     elif [[ $before == --for || ($command == run && $word != -* && $before != -*) ]]; then

@@ -15,7 +15,7 @@ load_tests = ParallelSuite.load(4)
 # Sets a window's title, turns red by both forms of CSI, goes to the line's beginning, ends the line, deletes.
 EVIL = "a\x1b]0;t\x07\x1b[31m\u009b1m\rb\nFORGED\x7fd\x08"
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-COMMANDS = ("run", "check", "status", "events", "calls", "open", "close", "auto", "reload")
+COMMANDS = ("run", "check", "status", "events", "calls", "open", "close", "auto", "reload", "report")
 
 
 class HostileNames(unittest.TestCase):
@@ -40,7 +40,8 @@ class HostileNames(unittest.TestCase):
     def test_files_that_are_not_there(self):
         missing = os.path.join(self.folder, "x")
         for words in (("check", missing), ("run", "-p", missing, "true"), ("status", "-p", missing),
-                      ("events", "-p", missing), ("reload", "-p", missing), ("open", "-p", missing, "a:1"),
+                      ("events", "-p", missing), ("report", missing), ("report", "-o", os.path.join(missing, "y")),
+                      ("report", "--trace", os.path.join(missing, "y")), ("reload", "-p", missing), ("open", "-p", missing, "a:1"),
                       ("close", "-p", missing, "a:1"), ("auto", "-p", missing, "a:1"),
                       ("run", "-t", "127.0.0.1:1", "--log", os.path.join(missing, "y"), "true")):
             self.says(*words)
@@ -56,8 +57,9 @@ class HostileNames(unittest.TestCase):
             self.says("help", word)
         for words in (("run", "-t", EVIL, "true"), ("run", "-t", "a:1", "-o", EVIL, "true"),
                       ("run", "-t", "a:1", "-o", EVIL + "=1", "true"), ("run", "-t", "127.0.0.1:1", EVIL),
-                      ("run", EVIL), ("events", "--since", EVIL), ("open", "--for", EVIL, "a:1"),
-                      ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL), ("check", "--for", EVIL), ("check", "--for", "/" + EVIL)):
+                      ("run", EVIL), ("events", "--since", EVIL), ("report", "--since", EVIL), ("open", "--for", EVIL, "a:1"),
+                      ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL), ("check", "--for", EVIL),
+                      ("check", "--for", "/" + EVIL)):
             self.says(*words)
 
     def test_folders_that_the_environment_names(self):

@@ -176,6 +176,7 @@ class Completion(unittest.TestCase):
     def test_keys_behind_o(self):
         self.assertEqual(self.offered("run", "-o", "reset_"), ["reset_timeout=", "reset_timeout_max="])
         self.assertNotIn("match=", self.offered("run", "-o", "m"))
+        self.assertEqual(self.offered("report", "-o", str(ROOT / "READ")), [str(ROOT / "README.md")], "a file")
 
     def test_programs_and_their_own_words(self):
         self.assertIn("curl", self.offered("run", "-p", "x.policy", "-o", "jitter", "=", "5%", "cur"))
@@ -221,6 +222,7 @@ class Pages(unittest.TestCase):
             for path in glob.glob(str(ROOT / "policies/*.policy")):
                 self.assertIn(f"usr/share/sockfuse/policies/{os.path.basename(path)}", found)
             self.assertIn("usr/bin/sockfuse", found)
+            self.assertIn("usr/share/sockfuse/report.html", found)
             self.assertIn("usr/share/bash-completion/completions/sockfuse", found)
             self.make("uninstall", f"DESTDIR={folder}", "PREFIX=/usr")
             self.assertEqual([names for _, _, names in os.walk(folder) if names], [])

@@ -1,0 +1,337 @@
+/*
+ * write_report.c - `sockfuse report`: what happened as one page for a browser, or as a trace.
+ *
+ * From the segments in use (their journals, and what `status --json` writes), or from files of `events --json`. A file
+ * that is there stays until its successor is whole.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/date.h"
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/page.h"
+#include "cli/rows.h"
+#include "cli/running.h"
+#include "cli/select.h"
+#include "cli/status_json.h"
+#include "cli/story.h"
+#include "cli/story_json.h"
+#include "cli/story_sources.h"
+#include "cli/story_trace.h"
+
+static const char help[] =
+    "Usage: sockfuse report [-o FILE] [--trace FILE] [--since TIME] [-p FILE] [EVENTS]...\n"
+    "Writes one page that opens from disk: each circuit's states, failures, waiting calls and\n"
+    "refusals over time, and what each incident cost. It is about the policies in use, or about\n"
+    "EVENTS, files as 'events --json' writes them (-: standard input).\n"
+    "\n"
+    "  -o, --output FILE  where the page goes (without it: standard output)\n"
+    "      --trace FILE   write the calls and incidents as a trace for Perfetto or Chrome, and no\n"
+    "                     page but with -o\n"
+    "      --since TIME   only what happened since TIME: 5m (ago), or 2026-02-03T04:05:06Z\n"
+    "  -p, --policy FILE  only that of this policy\n" WHOSE_HELP "  -h, --help         this text\n"
+    "      --version      the version\n";
+
+struct wish {
+    struct whose choice;
+    const char *page_path, *trace_path; /* NULL: not asked for; "-": standard output */
+    uint64_t since_ns;                  /* wall clock */
+    char **files;
+    size_t file_count;
+};
+
+/* --- where it goes ------------------------------------------------------------------------------------------------ */
+
+/* A file that is being written under another name, until it is whole. */
+struct result {
+    FILE *out;
+    const char *path;
+    char *draft; /* NULL: it is written as it stands */
+};
+
+static bool result_open(struct result *result, const char *path)
+{
+    struct stat there;
+    *result = (struct result){.path = path};
+    if (strcmp(path, "-") == 0) {
+        result->out = stdout;
+        return true;
+    }
+    const bool exists = stat(path, &there) == 0;
+    if (!exists || S_ISREG(there.st_mode)) {
+        /* Behind a link the file itself is replaced. */
+        char *real = exists ? realpath(path, NULL) : NULL;
+        result->draft = format_text("%s.XXXXXX", real != NULL ? real : path);
+        free(real);
+        const int descriptor = mkostemp(result->draft, O_CLOEXEC);
+        const mode_t mask = umask(0);
+        umask(mask);
+        if (descriptor >= 0 && fchmod(descriptor, exists ? there.st_mode & 0777 : 0666 & ~mask) == 0)
+            result->out = fdopen(descriptor, "w");
+    } else {
+        result->out = fopen(path, "we");
+    }
+    if (result->out == NULL)
+        warn("%s can't be written", path);
+    return result->out != NULL;
+}
+
+/* False: it could not be written whole, which was said; what was there before is there still. */
+static bool result_close(struct result *result)
+{
+    if (result->out == stdout)
+        return finish_output(EXIT_SUCCESS) == EXIT_SUCCESS;
+    bool good = fflush(result->out) == 0 && ferror(result->out) == 0;
+    good = fclose(result->out) == 0 && good;
+    if (good && result->draft != NULL) {
+        char *real = realpath(result->path, NULL);
+        good = rename(result->draft, real != NULL ? real : result->path) == 0;
+        free(real);
+    }
+    if (!good) {
+        warn("%s can't be written", result->path);
+        if (result->draft != NULL)
+            unlink(result->draft);
+    }
+    free(result->draft);
+    return good;
+}
+
+/* --- what it is of ------------------------------------------------------------------------------------------------ */
+
+/* What `status --json` writes of a policy; its circuits join the story. `rows` and all else is freed with it. */
+static void tell_present(struct story *story, struct json *json, const struct selected *selected)
+{
+    struct running running;
+    struct rows rows;
+    running_collect(&running, selected);
+    rows_collect_running(&rows, &selected->segment, &running, clock_circuit_ns());
+    status_json(json, selected, &running, &rows);
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct row *row = &rows.at[i];
+        if (row->called)
+            story_add_now(story, &(struct story_circuit){.policy = selected->identity,
+                                                         .owner = selected->user,
+                                                         .target = row->target_name,
+                                                         .destination = row->destination,
+                                                         .state_now = row_state(row),
+                                                         .refused_now = row->counts[COUNT_REFUSED]});
+    }
+    rows_free(&rows);
+    running_free(&running);
+}
+
+/* Where a story of segments ends: now, or, if nothing runs any more, with the last sign of a program. */
+static uint64_t find_end(const struct selection *selection)
+{
+    uint64_t seen_ns = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        struct running running;
+        if (selection->at[i].segment.map == NULL)
+            continue;
+        running_collect(&running, &selection->at[i]);
+        const bool is_over = running.ended && running.seen_ns != 0;
+        if (is_over && running.seen_ns > seen_ns)
+            seen_ns = running.seen_ns;
+        running_free(&running);
+        if (!is_over)
+            return clock_wall_ns();
+    }
+    return seen_ns != 0 ? seen_ns : clock_wall_ns();
+}
+
+/* The segments in use. False: something could not be looked into, as it was said. `status`: an array of JSON. */
+static bool tell_segments(struct story *story, const struct wish *wish, struct json *status)
+{
+    struct selection selection;
+    select_open(&selection, &wish->choice, false);
+    select_warn_of_builds(&selection);
+    bool whole = story_read_journals(story, &selection, wish->since_ns);
+    bool any = false;
+    story_end(story, wish->since_ns, find_end(&selection));
+    for (size_t i = 0; i < selection.count; i++) {
+        const struct selected *selected = &selection.at[i];
+        if (selected->segment.map == NULL || !select_has_time(selected))
+            continue;
+        any = true;
+        tell_present(story, status, selected);
+        whole = select_was_whole(selected) && whole;
+    }
+    if (!any && wish->choice.policy_file == NULL)
+        tell_nothing_in_use(&selection, stderr);
+    else if (!any)
+        fprintf(stderr, "%s is not in use yet: there is nothing to report.\n", shown(wish->choice.policy_file));
+    whole = !select_missed(&selection) && whole;
+    select_close(&selection);
+    return whole;
+}
+
+static bool tell_files(struct story *story, const struct wish *wish)
+{
+    bool whole = true;
+    for (size_t i = 0; i < wish->file_count; i++)
+        whole = story_read_file(story, wish->files[i], (unsigned int)i, wish->since_ns) && whole;
+    story_end(story, wish->since_ns, 0);
+    return whole;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+/* `status`: a member of the document that was written before the others; NULL: there is none. */
+static bool write_page(const struct page *page, const struct story *story, const struct wish *wish, const char *status)
+{
+    struct json json;
+    struct result result;
+    char *text = NULL, time[32];
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        err(EXIT_FAILURE, "no memory");
+    time_rfc3339(clock_wall_ns(), time, sizeof time);
+    json_start(&json, out);
+    json_open(&json, NULL, '{');
+    json_unsigned(&json, "format", 1);
+    json_string(&json, "made", time);
+    json_string(&json, "version", SOCKFUSE_VERSION);
+    json_open(&json, "files", '[');
+    for (size_t i = 0; i < wish->file_count; i++)
+        json_string(&json, NULL, wish->files[i]);
+    json_close(&json, ']');
+    story_json(&json, story);
+    if (status != NULL)
+        json_written(&json, "status", status);
+    json_close(&json, '}');
+    if (fclose(out) != 0)
+        err(EXIT_FAILURE, "no memory");
+    bool good = result_open(&result, wish->page_path);
+    if (good) {
+        page_write(page, text, length, result.out);
+        good = result_close(&result);
+    }
+    free(text);
+    return good;
+}
+
+static bool write_trace(const struct story *story, const char *path)
+{
+    struct result result;
+    if (!result_open(&result, path))
+        return false;
+    story_trace(story, result.out);
+    return result_close(&result);
+}
+
+/* False: something is missing in it; `*status`, to be freed, is what `status --json` tells, if it is of segments. */
+static bool tell(struct story *story, const struct wish *wish, char **status)
+{
+    struct json json;
+    size_t length = 0;
+    if (wish->file_count > 0)
+        return tell_files(story, wish);
+    FILE *out = open_memstream(status, &length);
+    if (out == NULL)
+        err(EXIT_FAILURE, "no memory");
+    json_start(&json, out);
+    json_open(&json, NULL, '[');
+    const bool whole = tell_segments(story, wish, &json);
+    json_close(&json, ']');
+    if (fclose(out) != 0)
+        err(EXIT_FAILURE, "no memory");
+    return whole;
+}
+
+/* Of files that can't be read nothing is written; of segments, what could be. */
+static int report(const struct wish *wish)
+{
+    struct page page = {.text = NULL};
+    struct story story;
+    char *status = NULL;
+    if (wish->page_path != NULL && !page_load(&page))
+        return EXIT_FAILURE;
+    story_start(&story);
+    bool good = tell(&story, wish, &status);
+    if (good || wish->file_count == 0) {
+        story_find_incidents(&story);
+        if (wish->page_path != NULL)
+            good = write_page(&page, &story, wish, status) && good;
+        if (wish->trace_path != NULL)
+            good = write_trace(&story, wish->trace_path) && good;
+    }
+    story_free(&story);
+    page_free(&page);
+    free(status);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* What goes together; false: it was said. */
+static bool settle_wish(struct wish *wish)
+{
+    if (wish->file_count > 0 && (wish->choice.policy_file != NULL || wish->choice.user != NULL || wish->choice.mine)) {
+        warnx("report: -p, --user and --mine choose among the policies in use; EVENTS are reported whole");
+        return false;
+    }
+    if (wish->page_path == NULL && wish->trace_path == NULL) {
+        if (isatty(STDOUT_FILENO)) {
+            warnx("report: a page is nothing for a terminal; -o FILE.html names a file for it");
+            return false;
+        }
+        wish->page_path = "-";
+    }
+    if (wish->page_path != NULL && wish->trace_path != NULL && strcmp(wish->page_path, wish->trace_path) == 0) {
+        warnx("report: -o and --trace name the same file");
+        return false;
+    }
+    return true;
+}
+
+int command_report(int argc, char **argv)
+{
+    static const struct option options[] = {
+        COMMON_OPTIONS,
+        WHOSE_OPTIONS,
+        {"output", required_argument, NULL, 'o'},
+        {"trace", required_argument, NULL, OPTION_TRACE},
+        {"since", required_argument, NULL, OPTION_SINCE},
+        {NULL, 0, NULL, 0},
+    };
+    struct wish wish = {0};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "ho:" WHOSE_LETTERS, options, NULL)) != -1) {
+        if (whose_take(&wish.choice, letter, optarg))
+            continue;
+        switch (letter) {
+        case 'h':
+            return print_help(help);
+        case OPTION_VERSION:
+            return print_version();
+        case 'o':
+            wish.page_path = optarg;
+            break;
+        case OPTION_TRACE:
+            wish.trace_path = optarg;
+            break;
+        case OPTION_SINCE:
+            if (!since_parse(optarg, clock_wall_ns(), &wish.since_ns)) {
+                warnx("--since %s: a span such as 5m, or a time such as 2026-02-03T04:05:06Z is expected", optarg);
+                return usage_error("report");
+            }
+            break;
+        default:
+            return usage_error("report");
+        }
+    }
+    wish.files = argv + optind;
+    wish.file_count = (size_t)(argc - optind);
+    if (!settle_wish(&wish))
+        return usage_error("report");
+    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+        warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
+    return report(&wish);
+}

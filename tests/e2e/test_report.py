@@ -1,0 +1,456 @@
+"""`sockfuse report`: what real programs went through, as a page that a real browser draws, and as a trace."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from fixtures import (BUILD, ROOT, SOCKFUSE, Sandbox, Server, answer_http, answer_status, flapping,  # noqa: E402
+                      stay_silent)
+from fixtures.browser import Browser  # noqa: E402
+
+PAGE = BUILD / "report.html"
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>\u202e\x1b[31m&amp;"
+# How a colour in the middle of a canvas is told from an empty one.
+DRAWN = """
+  const canvas = arguments[0].querySelector('canvas');
+  if (!canvas || canvas.width === 0) return 0;
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  return seen.size;"""
+
+
+def document_in(path):
+    """The data that stand in a page."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    found = re.findall(r'(?s)<script type="application/json" id="report-data">(.*?)</script>', text)
+    assert len(found) == 1, len(found)
+    return json.loads(found[0])
+
+
+def failing_calls(circuit, document):
+    return sum(document["outcomes"][outcome]["verdict"] == "failure" for outcome in circuit["calls"]["outcome"])
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        if not PAGE.exists():
+            raise RuntimeError(f"{PAGE} is missing: 'make page' makes it, with nodejs and npm (scripts/setup test)")
+        self.sandbox = Sandbox(self, clock=True)
+        self.page = os.path.join(self.sandbox.folder, "report.html")
+
+    def report(self, *words, status=0):
+        result = self.sandbox.sockfuse("report", *words)
+        self.assertEqual(result.status, status, result)
+        return result
+
+    def server(self, behaviour=answer_http):
+        server = Server(behaviour)
+        self.addCleanup(server.stop)
+        return server
+
+    def curl(self, server, seconds="0.6"):
+        return self.sandbox.run(["curl", "-s", "-S", "--max-time", seconds, server.url]).status
+
+    def an_outage(self):
+        """Three good calls, three that hang and open the circuit, four refused; a probe fails, one refused; it heals."""
+        server = self.server(flapping(*[answer_http] * 3, *[stay_silent] * 4, answer_http))
+        healthy = self.server(answer_status("404 Not Found"))
+        self.sandbox.guard(server, healthy, failure_threshold=3, reset_timeout="10s", abandon_after="50ms", record="all")
+        self.assertEqual([self.curl(server, "20") for _ in range(3)], [0] * 3)
+        self.assertEqual(self.curl(healthy, "20"), 0)
+        self.assertEqual([self.curl(server) for _ in range(3)], [28] * 3)
+        self.assertEqual([self.curl(server) for _ in range(4)], [7] * 4)
+        self.sandbox.clock.advance_seconds(10)
+        self.assertEqual([self.curl(server), self.curl(server)], [28, 7])
+        self.sandbox.clock.advance_seconds(20)
+        self.assertEqual(self.curl(server, "20"), 0)
+        return server, healthy
+
+    def events_file(self, lines, name="events.json"):
+        path = os.path.join(self.sandbox.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+        return path
+
+    def saved_events(self):
+        path = os.path.join(self.sandbox.folder, "saved.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.sandbox.sockfuse("events", "--json").stdout)
+        return path
+
+
+def an_event(at_ms, what="failure", **members):
+    """One that hangs together, so many milliseconds after nine o'clock."""
+    hours, rest = divmod(at_ms, 3600000)
+    event = {"time": f"2026-11-30T{9 + hours:02}:{rest // 60000:02}:{rest % 60000 // 1000:02}.{rest % 1000:03}Z",
+             "mono_ns": (1000 + at_ms) * 1000000, "pid": 7, "program": "worker", "target": "t", "destination": "10.0.0.1:80",
+             "event": what, "policy": "/etc/web.policy", "owner": "www-data"}
+    if what == "failure":
+        event.update(kind="response-timeout", errno=None, elapsed_ms=500, overdue=False, came=False, late=False)
+    event.update(members)
+    return event
+
+
+class Document(Reports):
+    """What the page is given."""
+
+    def test_its_status_is_that_of_status_json_and_its_calls_are_those_of_the_journal(self):
+        server, healthy = self.an_outage()
+        self.report("-o", self.page)
+        document = document_in(self.page)
+        self.assertEqual(document["status"], self.sandbox.status())
+        for one in (server, healthy):
+            (circuit,) = [circuit for circuit in document["circuits"] if circuit["destination"] == one.destination]
+            counters = self.sandbox.counters(one)
+            self.assertEqual(len(circuit["calls"]["end"]), counters["admitted"])
+            self.assertEqual(failing_calls(circuit, document), counters["failed"])
+
+    def test_an_incidents_figures_are_those_of_its_events(self):
+        server, _ = self.an_outage()
+        self.report("-o", self.page)
+        (circuit,) = [one for one in document_in(self.page)["circuits"] if one["destination"] == server.destination]
+        (incident,) = circuit["incidents"]
+        failures = [event for event in self.sandbox.events() if event["event"] == "failure"]
+        self.assertEqual(len(failures), 4)
+        self.assertEqual({name: incident[name] for name in ("reason", "counted", "leaked", "probes", "probes_failed", "refused")},
+                         {"reason": "failure-threshold", "counted": 3, "leaked": 0, "probes": 2, "probes_failed": 1, "refused": 5})
+        self.assertEqual(incident["refused"], self.sandbox.counters(server)["refused"])
+        self.assertEqual(incident["waited_ms"], sum(failure["elapsed_ms"] for failure in failures))
+        self.assertEqual(incident["kinds"], [{"name": "response-timeout", "calls": 4}])
+        self.assertEqual({process["program"] for process in incident["processes"]}, {"curl"})
+        self.assertEqual(sum(process["waited_ms"] for process in incident["processes"]), incident["waited_ms"])
+        self.assertGreaterEqual(incident["detect_ms"], 50, "the wait of the first, by a clock that stands")
+        self.assertEqual([state["state"] for state in circuit["states"]],
+                         ["closed", "open", "half-open", "open", "half-open", "closed"])
+        self.assertEqual([probe["result"] for probe in circuit["probes"]], ["failure", "success"])
+        self.assertEqual(sum(refusal["calls"] for refusal in circuit["refusals"]), 5)
+
+    def test_files_of_events_tell_the_same_as_the_journal(self):
+        self.an_outage()
+        self.report("-o", self.page)
+        live = document_in(self.page)
+        saved = self.saved_events()
+        self.report("-o", self.page, saved, saved)
+        filed = document_in(self.page)
+        self.assertEqual(filed["files"], [saved, saved])
+        self.assertNotIn("status", filed)
+        self.assertEqual([circuit["incidents"] for circuit in filed["circuits"]],
+                         [circuit["incidents"] for circuit in live["circuits"]], "told twice is told once")
+        self.assertEqual(filed["calls_told"], live["calls_told"])
+        with open(saved, "rb") as file:
+            result = self.sandbox.run([SOCKFUSE, "report", "-"], "command", stdin=file.read())
+        self.assertEqual(result.status, 0, result.stderr)
+        self.assertIn('"calls_told": ' + str(live["calls_told"]), result.stdout)
+
+    def test_since_leaves_out_what_was_before(self):
+        path = self.events_file([an_event(1000), an_event(3000), an_event(5000)])
+        for words, told in (((), 3), (("--since", "2026-11-30T09:00:02Z"), 2), (("--since", "2026-11-30T09:00:06Z"), 0)):
+            self.report("-o", self.page, *words, path)
+            self.assertEqual(document_in(self.page)["calls_told"], told)
+        self.assertEqual(self.report("-o", self.page, "--since", "yesterday", path, status=2).stderr.count("--since"), 1)
+
+    def test_what_is_no_event_is_said_and_left_out(self):
+        path = self.events_file([an_event(1000), "curl: (7) Failed\n", "\n", {**an_event(2000), "event": "comet"}, an_event(3000)])
+        result = self.report("-o", self.page, path)
+        self.assertEqual(result.stderr, f"sockfuse: {path}: 1 event of a newer sockfuse, left out\n"
+                                        f"sockfuse: {path}:2: no event; 1 such line is left out\n")
+        self.assertEqual(document_in(self.page)["calls_told"], 2)
+        lines = self.events_file([*["2026-02-03T04:05:06.789Z  probe  127.0.0.1:1\n"] * 3], "lines")
+        self.assertIn(f"{lines}:1: no event; a file as 'sockfuse events --json' writes it is expected",
+                      self.report("-o", self.page, lines, status=1).stderr)
+        os.unlink(self.page)
+        self.assertIn("No such file", self.report("-o", self.page, path, "/nowhere", status=1).stderr)
+        self.assertFalse(os.path.exists(self.page), "a name that is mistyped")
+
+    def test_without_a_policy_in_use_it_says_so(self):
+        result = self.report("-o", self.page)
+        self.assertNotEqual(result.stderr, "")
+        self.assertEqual(document_in(self.page)["circuits"], [])
+
+    def test_a_page_that_cannot_be_written_whole_leaves_what_was_there(self):
+        path = self.events_file([an_event(1000)])
+        with open(self.page, "w", encoding="utf-8") as file:
+            file.write("before")
+        limited = self.sandbox.run(["sh", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$@"', "sh", SOCKFUSE, "report", "-o", self.page, path],
+                                   "command")
+        self.assertEqual((limited.status, limited.stderr),
+                         (1, f"sockfuse: {self.page} can't be written: File too large\n"))
+        with open(self.page, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "before")
+        self.assertEqual([name for name in os.listdir(self.sandbox.folder) if name.startswith("report.html")], ["report.html"])
+        self.assertIn("can't be written", self.report("-o", "/nowhere/x.html", path, status=1).stderr)
+
+    def test_options_that_contradict_each_other_are_told(self):
+        path = self.events_file([an_event(1000)])
+        for words in (("-p", "x.policy", path), ("--mine", path), ("-o", "x", "--trace", "x", path)):
+            self.assertRegex(self.report(*words, status=2).stderr, "^sockfuse: report: ")
+
+
+class Missing(Reports):
+    """A build without the page."""
+
+    def test_the_command_says_what_is_missing_and_how_to_get_it(self):
+        folder = os.path.join(self.sandbox.folder, "bin")
+        os.mkdir(folder)
+        command = shutil.copy(SOCKFUSE, folder)
+        path = self.events_file([an_event(1000)])
+        result = self.sandbox.run([command, "report", "-o", self.page, path], "command")
+        self.assertEqual(result.status, 1)
+        for word in (folder, "Node.js", "npm", "make page"):
+            self.assertIn(word, result.stderr)
+        self.assertFalse(os.path.exists(self.page))
+        trace = self.sandbox.run([command, "report", "--trace", "-", path], "command")
+        self.assertEqual((trace.status, trace.stderr), (0, ""))
+        json.loads(trace.stdout)
+
+    def plan(self, path, build):
+        """What make would do."""
+        environment = {"PATH": path, "HOME": self.sandbox.home, "LC_ALL": "C.UTF-8"}
+        return subprocess.run(["/usr/bin/make", "-n", "all", f"BUILD={build}", "V=1"], cwd=ROOT, env=environment, check=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+
+    def test_without_node_or_without_the_packages_all_the_rest_is_built(self):
+        build = os.path.join(self.sandbox.folder, "build")
+        os.mkdir(build)
+        os.symlink(BUILD / "page", os.path.join(build, "page"))
+        tools = os.path.join(self.sandbox.folder, "tools")
+        os.mkdir(tools)
+        for name in ("cc", "grep", "sh", "find", "cmp", "printf", "mkdir", "cat"):
+            os.symlink(shutil.which(name), os.path.join(tools, name))
+        os.symlink(shutil.which("node"), os.path.join(self.sandbox.folder, "node"))
+        self.assertIn("build.mjs", self.plan(f"{tools}:{self.sandbox.folder}", build), "or this test shows nothing")
+        without_node = self.plan(tools, build)
+        os.unlink(os.path.join(build, "page"))
+        without_packages = self.plan(f"{tools}:{self.sandbox.folder}", build)
+        for plan in (without_node, without_packages):
+            self.assertNotIn("build.mjs", plan)
+            self.assertIn(f"-o {build}/sockfuse", plan)
+
+    def test_the_lock_file_names_no_address_and_every_package_by_its_sum(self):
+        with open(ROOT / "src/report/package-lock.json", encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotIn("://", text)
+        packages = json.loads(text)["packages"]
+        self.assertIn("node_modules/echarts", packages)
+        self.assertEqual([name for name, package in packages.items() if name and "integrity" not in package], [])
+
+
+class InABrowser(Reports):
+    def setUp(self):
+        super().setUp()
+        self.browser = Browser(self)
+
+    def show(self, *words, width=1400, theme="light"):
+        self.report("-o", self.page, *words)
+        self.look(width, theme)
+
+    def look(self, width=1400, theme="light"):
+        self.browser.look(width, theme=theme)
+        self.browser.open(f"file://{self.page}")
+        self.browser.wait_for("return document.documentElement.dataset.ready && document.querySelector('.chart[data-drawn]')")
+
+    def text(self, selector):
+        return self.browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
+
+    def assert_quiet(self):
+        self.assertEqual(self.browser.log(), [])
+
+    def test_its_figures_are_those_of_status_json(self):
+        server, healthy = self.an_outage()
+        self.show()
+        for one in (server, healthy):
+            counters = self.sandbox.counters(one)
+            shown = self.browser.run("""
+                const circuit = [...document.querySelectorAll('.circuit')].find((one) => one.innerText.includes(arguments[0]));
+                circuit.open = true;
+                return Object.fromEntries([...circuit.querySelectorAll('[data-counter]')].map((one) =>
+                  [one.dataset.counter, Number(one.innerText.replace(/\\s/g, ''))]))""", one.destination)
+            self.assertEqual(shown, {name: counters[name] for name in shown})
+            self.assertEqual({name: value for name, value in counters.items() if value and name not in ("injected", "fallback")},
+                             {name: value for name, value in shown.items() if value}, "and none is left out")
+            self.assertIn(self.sandbox.circuit(one)["state"],
+                          self.browser.run("return [...document.querySelectorAll('.circuit')].find((one) => "
+                                           "one.innerText.includes(arguments[0])).querySelector('.badge').innerText", one.destination))
+        self.assertEqual(self.text(".incident [data-figure=refused]"), ["5 calls"])
+        self.assertEqual(self.text(".incident [data-figure=probes]"), ["2\n1 failed"])
+        self.assert_quiet()
+
+    def test_it_draws_in_both_themes_and_on_narrow_screens_without_a_complaint(self):
+        self.an_outage()
+        self.report("-o", self.page)
+        backgrounds = set()
+        for width in (1400, 400):
+            for theme in ("light", "dark"):
+                self.look(width, theme)
+                boxes = self.browser.run("return document.querySelectorAll('.chart[data-drawn]').length")
+                self.assertGreaterEqual(boxes, 1)
+                for box in range(boxes):
+                    self.assertGreater(self.browser.run(f"return (function () {{ {DRAWN} }})(document.querySelectorAll("
+                                                        f"'.chart[data-drawn]')[{box}])"), 3, (width, theme, box))
+                self.assertEqual(self.browser.run("return document.documentElement.scrollWidth"), width, "nothing sticks out")
+                backgrounds.add((theme, self.browser.run("return getComputedStyle(document.body).backgroundColor")))
+                self.assert_quiet()
+        self.assertEqual(len(backgrounds), 2, backgrounds)
+
+    def test_the_switch_goes_over_what_the_system_prefers(self):
+        self.show(self.events_file([an_event(1000)]), theme="dark")
+        colour = "return getComputedStyle(document.body).backgroundColor"
+        dark = self.browser.run(colour)
+        self.browser.run("document.querySelector('input[value=light]').click()")
+        light = self.browser.run(colour)
+        self.assertNotEqual(light, dark)
+        self.browser.look(1400, theme="light")
+        self.browser.run("document.querySelector('input[value=dark]').click()")
+        self.assertEqual(self.browser.run(colour), dark)
+        self.browser.run("document.querySelector('input[value=auto]').click()")
+        self.assertEqual(self.browser.run(colour), light)
+        self.assert_quiet()
+
+    def test_names_from_outside_are_text_and_nothing_else(self):
+        path = self.events_file([an_event(1000, program=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL),
+                                 an_event(2000, "open", program=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL,
+                                          **{"from": "closed", "to": "open"}, reason="failure-threshold", failures=1,
+                                          pause_ms=10000, refused=0),
+                                 an_event(3000, "forced", user=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL,
+                                          forced="open", **{"from": "open", "to": "open"}, reason="forced")])
+        self.show(path)
+        self.browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        self.browser.wait_for("return document.querySelector('details.table tbody tr')")
+        self.assertIsNone(self.browser.run("return window.evil ?? null"))
+        self.assertEqual(self.browser.run("return document.querySelectorAll('img[src]').length"), 0)
+        seen = self.browser.run("return document.body.innerText")
+        self.assertIn("</script><script>window.evil", seen)
+        self.assertNotRegex(seen, "[\u202e\x1b]")
+        self.assertIn("\\u202e", seen)
+        with open(self.page, encoding="utf-8") as file:
+            self.assertNotIn("<script>window", file.read())
+        self.assert_quiet()
+
+    def test_nothing_is_fetched_and_nothing_else_may_run(self):
+        self.show(self.events_file([an_event(1000)]))
+        self.assertEqual(self.browser.run("return performance.getEntriesByType('resource').length"), 0)
+        policy = self.browser.run("return document.querySelector('meta[http-equiv]').content")
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotRegex(policy, r"https?:|\*|script-src[^;]*unsafe")
+        with open(self.page, encoding="utf-8") as file:
+            head, _, licences = file.read().partition('<pre id="licences"')
+        self.assertNotRegex(head, r"(?i)<(script|link|img|iframe)[^>]*(src|href)=")
+        for words in ("Apache License", "zrender", "Redistributions in binary form"):
+            self.assertIn(words, licences)
+        self.browser.run("const one = document.createElement('script'); one.textContent = 'window.evil = 1'; document.body.append(one)")
+        self.assertIsNone(self.browser.run("return window.evil ?? null"))
+        self.assertIn("Content Security Policy", "".join(entry["message"] for entry in self.browser.log()))
+
+    def test_the_keyboard_moves_and_zooms_all_charts(self):
+        self.an_outage()
+        self.show()
+        window = "const bar = document.querySelector('.window'); return bar.hidden ? '' : bar.innerText"
+        self.browser.run("document.querySelector('.chart').focus()")
+        self.assertEqual(self.browser.run(window), "")
+        seen = []
+        for key in ("+", "+", "\ue014", "-"):
+            self.browser.key(key)
+            seen.append(self.browser.run(window))
+        self.assertEqual(len(set(seen)), 4, seen)
+        self.browser.key("\ue011")
+        self.assertEqual(self.browser.run(window), "", "Home shows all")
+        self.browser.run("document.querySelector('.incident button').click()")
+        self.assertNotEqual(self.browser.run(window), "")
+        self.assert_quiet()
+
+    def test_all_charts_and_fields_have_a_name_that_says_what_they_show(self):
+        server, _ = self.an_outage()
+        self.show()
+        charts = self.browser.run("return [...document.querySelectorAll('.chart')].map((one) => one.getAttribute('aria-label'))")
+        self.assertIn("1 incident", charts[0])
+        self.assertIn("4 response-timeout", charts[1])
+        self.assertIn(server.destination, charts[1])
+        unnamed = self.browser.run("""return [...document.querySelectorAll('button, input, a, [tabindex="0"], table')].filter((one) =>
+            !(one.innerText || one.labels?.[0]?.innerText || one.getAttribute('aria-label'))).map((one) => one.outerHTML)""")
+        self.assertEqual(unnamed, [])
+        self.assertEqual(self.browser.run("return document.documentElement.lang"), "en")
+
+    def test_it_prints_with_pictures_of_the_charts(self):
+        self.an_outage()
+        self.show(theme="dark")
+        self.browser.run("dispatchEvent(new Event('beforeprint'))")
+        pictures = "return [...document.querySelectorAll('img.print[src]')].map((one) => one.naturalWidth)"
+        self.browser.wait_for(pictures + ".every((width) => width > 1000)")
+        self.assertGreaterEqual(len(self.browser.run(pictures)), 2)
+        self.browser.run("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(self.browser.run(pictures), [])
+        self.assertTrue(self.browser.print().startswith(b"%PDF"))
+        self.assert_quiet()
+
+    def test_ten_thousand_events_are_all_drawn(self):
+        lines = [an_event(i * 100, "outcome", verdict="success", kind=None, reason=None, errno=None, http_status=200,
+                          elapsed_ms=i % 97, slow=False, overdue=False, came=False, late=False, pid=i % 16)
+                 for i in range(9995)] + [an_event(999500 + i) for i in range(5)]
+        self.show(self.events_file(lines))
+        document = document_in(self.page)
+        self.assertEqual((document["calls_told"], document["calls_drawn"]), (10000, 10000))
+        self.browser.run("document.querySelectorAll('.chart')[1].scrollIntoView()")
+        self.browser.wait_for("return document.querySelectorAll('.chart[data-drawn]').length === 2")
+        self.browser.run("document.querySelectorAll('.chart')[1].focus()")
+        for key in "+++-":
+            self.browser.key(key)
+        self.assert_quiet()
+
+
+class Traces(Reports):
+    def trace(self, *words):
+        path = os.path.join(self.sandbox.folder, "trace.json")
+        self.report("--trace", path, *words)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)["traceEvents"]
+
+    def test_it_has_every_call_every_state_and_the_incident(self):
+        server, healthy = self.an_outage()
+        events = self.trace()
+        self.assertFalse(os.path.exists(self.page), "no page but with -o")
+        calls = [event for event in events if event.get("cat", "").startswith("call")]
+        self.assertEqual(len(calls), self.sandbox.counters(server)["admitted"] + self.sandbox.counters(healthy)["admitted"])
+        failed = [event for event in calls if "failure" in event["cat"]]
+        self.assertEqual([event["args"]["outcome"] for event in failed], ["response-timeout"] * 4)
+        self.assertTrue(all(event["dur"] >= 50000 for event in failed))
+        states = {}
+        for event in events:
+            if event.get("cat") == "state":
+                states.setdefault(event["tid"], []).append(event["name"])
+        self.assertEqual(sorted(states.values(), key=len),
+                         [["closed"], ["closed", "open", "half-open", "open", "half-open", "closed"]])
+        (incident,) = [event for event in events if event.get("cat") == "incident"]
+        self.assertEqual(incident["args"]["refused"], 5)
+        names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertEqual(names, {"circuits", "curl"})
+
+    def test_calls_that_overlap_lie_in_lanes_of_their_own(self):
+        path = self.events_file([an_event(1000 + 10 * i, elapsed_ms=500, pid=i % 2) for i in range(20)])
+        lanes = {}
+        for event in self.trace(path):
+            if event["ph"] == "X":
+                lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+        self.assertGreater(len(lanes), 20)
+        for spans in lanes.values():
+            spans.sort()
+            for (_, end), (start, _) in zip(spans, spans[1:]):
+                self.assertLessEqual(end, start)
+
+    def test_waiting_calls_are_counted_up_and_down_to_none(self):
+        path = self.events_file([an_event(1000), an_event(1100), an_event(3000, elapsed_ms=0)])
+        counts = [event["args"]["calls"] for event in self.trace(path) if event["ph"] == "C"]
+        self.assertEqual(counts, [1, 2, 1, 0])
+
+    def test_names_from_outside_stay_inside_their_strings(self):
+        events = self.trace(self.events_file([an_event(1000, program=EVIL, target=EVIL, destination=EVIL)]))
+        self.assertIn(EVIL[:31], [event["args"]["name"] for event in events if event["name"] == "process_name"][1])
+
+
+if __name__ == "__main__":
+    unittest.main()
