@@ -373,6 +373,16 @@ void http_request_skip(struct http_request *request, uint64_t count)
         take_body(request, count);
 }
 
+bool http_request_is_over(const struct http_request *request)
+{
+    return request->state >= DONE_WHOLE;
+}
+
+void http_request_end(struct http_request *request)
+{
+    go(request, DONE_WHOLE);
+}
+
 bool http_request_is_open(const struct http_request *request)
 {
     bool known = request->state > IN_VERSION && request->state < DONE_WHOLE;

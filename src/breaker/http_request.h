@@ -35,6 +35,11 @@ void http_request_skip(struct http_request *request, uint64_t count);
  */
 bool http_request_is_open(const struct http_request *request);
 
+/* Whether it is whole, or none: what is sent behind it changes nothing any more. */
+bool http_request_is_over(const struct http_request *request);
+/* From now on it is so. */
+void http_request_end(struct http_request *request);
+
 /*
  * Whether these first bytes of a send need not be read: no request of HTTP/1.x, or a whole one without a body, as far
  * as its end tells. For what a busy client sends.

@@ -253,7 +253,11 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
     /* An ancestor's connection leads nowhere in its children too. */
     if (connection_has(connection, CONNECTION_FAULTY))
         return SENDING_FAULTY;
-    return tls_thread.session ? 0 : verdict; /* what a TLS library sends is looked at, whatever it begins */
+    if (tls_thread.session) /* what a TLS library sends is looked at, whatever it begins */
+        return 0;
+    if (verdict == SENDING_BEGINS)
+        upload_is_whole(connection); /* unless connection_begun is told otherwise */
+    return verdict;
 }
 
 /* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */

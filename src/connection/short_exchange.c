@@ -35,6 +35,16 @@ static uint64_t time_ns(const struct target *target)
 }
 
 /*
+ * The last request was read to its end, or is none, and so will this one be if it goes the short way: what is sent behind
+ * it is read neither here nor there.
+ */
+static inline bool is_last_request_over(const struct connection *connection, const struct target *target)
+{
+    struct http_request request = connection_request(connection);
+    return !target->http_read || http_request_is_over(&request);
+}
+
+/*
  * State and record change one after the other, by a plain store and an atomic step. Another thread that looks in
  * between, or a handler of a signal that jumps out there, leaves what contradicts itself: then the long way is gone,
  * which goes by the record.
@@ -45,6 +55,8 @@ HOT bool quiet_begins(descriptor entry)
     if (!connection || !is_plain(connection, STATE_IDLE))
         return false;
     const struct target *target = connection_target(connection);
+    if (!is_last_request_over(connection, target))
+        return false;
     uint64_t now_ns = time_ns(target);
     /* An edited policy, and whether the segment still stands, is looked for once in a tick of the clock. */
     if (__builtin_expect(now_ns != atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed), 0)) {

@@ -15,6 +15,13 @@ void upload_begin(struct connection *connection)
         atomic_fetch_and_explicit(&connection->properties, ~known, memory_order_relaxed);
 }
 
+void upload_is_whole(struct connection *connection)
+{
+    struct http_request request = {0};
+    http_request_end(&request);
+    connection_set_request(connection, request);
+}
+
 void upload_sending(struct connection *connection, size_t bytes)
 {
     bool is_large = bytes >= UPLOAD_LARGE;

@@ -20,6 +20,8 @@
 
 /* A new call begins: what is known of the former request is over. */
 void upload_begin(struct connection *connection);
+/* Nothing that is sent from now on is looked at as a part of the request, nor as another one: it was whole, or is none. */
+void upload_is_whole(struct connection *connection);
 /* Before a send of so many bytes (0: not known) on a connection of this process. */
 void upload_sending(struct connection *connection, size_t bytes);
 /* After it: the bytes that it took, of which `vector` has the first (NULL: they are not in the program's memory). */

@@ -24,6 +24,7 @@
 struct engine engine;
 struct station bench_station;
 uint16_t bench_port = FIRST_PORT;
+const struct capacity *bench_capacity;
 
 static struct policy *policies[POLICIES_MAX]; /* of this test; connections may go by a former one */
 static unsigned int policy_count;
@@ -105,9 +106,10 @@ int engine_bench_setup(void **state)
     own_pid = getpid();
     bench_port++;
     bench_takes_short_way = true;
+    bench_short_begins = bench_short_answers = 0;
     memset(&bench_station, 0, sizeof bench_station);
     snprintf(folder, sizeof folder, "/tmp/sockfuse-test-XXXXXX");
-    if (!mkdtemp(folder) || !segment_attach(&bench_station.segment, folder, "bench", NULL, &error))
+    if (!mkdtemp(folder) || !segment_attach(&bench_station.segment, folder, "bench", bench_capacity, &error))
         return -1;
     snprintf(engine.program, sizeof engine.program, "bench");
     struct guard *guard = &bench_station.guard;

@@ -15,6 +15,7 @@
 #include "connection/upload.h"
 
 bool bench_takes_short_way = true;
+unsigned int bench_short_begins, bench_short_answers;
 
 /* --- the program: as preload/wrapper.h has it, with the kernel's own calls in the middle --- */
 
@@ -87,12 +88,25 @@ static bool is_plain(ssize_t result, const struct iovec *first)
            (*byte < 'A' || *byte > 'Z' || http_request_is_plain(byte, (size_t)result));
 }
 
+static bool begins_shortly(descriptor entry, size_t bytes)
+{
+    bool begins = bench_takes_short_way && bytes < UPLOAD_LARGE && quiet_begins(entry);
+    bench_short_begins += begins;
+    return begins;
+}
+
+static bool answers_shortly(descriptor entry, const void *bytes, size_t count, int flags)
+{
+    bool answers = bench_takes_short_way && quiet_answers(entry, bytes, count, flags);
+    bench_short_answers += answers;
+    return answers;
+}
+
 static ssize_t send_guarded(descriptor entry, int fd, const struct iovec *vector, int flags)
 {
     ssize_t result;
-    int verdict = bench_takes_short_way && vector->iov_len < UPLOAD_LARGE && quiet_begins(entry)
-                      ? SENDING_BEGINS
-                      : connection_sending(entry, fd, vector->iov_len);
+    int verdict =
+        begins_shortly(entry, vector->iov_len) ? SENDING_BEGINS : connection_sending(entry, fd, vector->iov_len);
     if (verdict > 0) {
         errno = verdict;
         return -1;
@@ -137,13 +151,13 @@ static ssize_t receive_once(descriptor entry, int fd, void *bytes, size_t count,
 
 ssize_t program_receive_flags(int fd, int flags)
 {
-    char bytes[4096];
+    char bytes[4096] = "";
     descriptor entry = descriptor_get(fd);
     if (!descriptor_connection(entry))
         return kernel_receive(fd, bytes, sizeof bytes, flags);
     ssize_t result = receive_once(entry, fd, bytes, sizeof bytes, flags);
     int error = errno;
-    if (result > 0 && bench_takes_short_way && quiet_answers(entry, bytes, (size_t)result, flags))
+    if (result > 0 && answers_shortly(entry, bytes, (size_t)result, flags))
         return result;
     struct iovec vector = {bytes, sizeof bytes};
     connection_received(entry, fd, result, error, &(struct received){&vector, 1, sizeof bytes, flags});

@@ -188,7 +188,8 @@ ssize_t kernel_receive(int fd, void *bytes, size_t count, int flags)
         return kernel_says(EBADF);
     if (at->unread_bytes > 0) {
         size_t taken = at->unread_bytes < count ? at->unread_bytes : count;
-        memcpy(bytes, at->unread, taken);
+        if (!(flags & MSG_TRUNC)) /* which TCP throws away */
+            memcpy(bytes, at->unread, taken);
         if (!(flags & MSG_PEEK)) {
             at->unread_bytes -= taken;
             memmove(at->unread, at->unread + taken, at->unread_bytes);

@@ -39,6 +39,39 @@ static void what_is_sent_before_the_answer_has_come_is_more_of_the_request(void 
     SUCCEEDED(2);
 }
 
+/* A complete request, or what is no HTTP: what looks like half a request behind it keeps nobody waiting. */
+static void what_is_sent_behind_a_whole_request_is_no_part_of_it(void **state)
+{
+    (void)state;
+    bench_policy("response_timeout = 5s\n");
+    int fd = program_kept(), other = program_kept();
+    for (unsigned int i = 0; i < 2; i++) {
+        program_send(fd, i == 0 ? REQUEST : "GET / HTTP/1.1\r\nHost: db\r\n\r\n");
+        program_send(fd, "POST / HTTP/1.1\r\n");
+        kernel_pass_ns(5 * NS_PER_S);
+        program_calls(other, REQUEST, ANSWER);
+        FAILED(FAILURE_RESPONSE_TIMEOUT, i + 1);
+        kernel_brings(fd, ANSWER, strlen(ANSWER));
+        program_receive(fd);
+    }
+}
+
+/* Nothing is known of the request before, then: what begins the next one is looked at. */
+static void after_a_send_that_took_nothing_what_is_sent_behind_a_whole_request_is_no_part_of_it(void **state)
+{
+    (void)state;
+    bench_policy("response_timeout = 5s\n");
+    int fd = program_kept(), other = program_kept();
+    kernel_socket(fd)->is_full = true;
+    assert_int_equal(program_send(fd, REQUEST), -1);
+    kernel_socket(fd)->is_full = false;
+    program_send(fd, REQUEST);
+    program_send(fd, "POST / HTTP/1.1\r\n");
+    kernel_pass_ns(5 * NS_PER_S);
+    program_calls(other, REQUEST, ANSWER);
+    FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
+}
+
 static void an_answer_that_is_only_peeked_at_has_come(void **state)
 {
     (void)state;
@@ -286,6 +319,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOTH_WAYS(each_request_on_a_kept_connection_is_a_call),
         BOTH_WAYS(what_is_sent_before_the_answer_has_come_is_more_of_the_request),
+        BOTH_WAYS(what_is_sent_behind_a_whole_request_is_no_part_of_it),
+        BOTH_WAYS(after_a_send_that_took_nothing_what_is_sent_behind_a_whole_request_is_no_part_of_it),
         BOTH_WAYS(an_answer_that_is_only_peeked_at_has_come),
         BOTH_WAYS(an_open_circuit_refuses_a_request_on_a_kept_connection_and_breaks_it_off_for_good),
         BOTH_WAYS(existing_connections_may_be_allowed),
