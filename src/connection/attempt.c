@@ -181,54 +181,6 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     return false;
 }
 
-/* Notes whether a socket without a connection is at its fallback; what else is known of it stays. */
-static void set_elsewhere(int fd, bool is_there)
-{
-    descriptor former, entry = descriptor_get(fd);
-    descriptor known = entry ? entry : descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks());
-    if (!(descriptor_hint(known) & DESCRIPTOR_STREAM))
-        return; /* another thread has closed it, and the number is another socket's */
-    known = is_there ? known | DESCRIPTOR_ELSEWHERE : known & ~DESCRIPTOR_ELSEWHERE;
-    if (entry)
-        descriptor_replace(fd, entry, known);
-    else
-        descriptor_set(fd, known, &former);
-}
-
-/* Whether the entry's socket went to the fallback, in this process or an ancestor. */
-static bool is_elsewhere(descriptor entry)
-{
-    const struct connection *connection = judgement_of_anybody(entry);
-    return connection ? state_is_aside(connection_state(connection)) : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
-}
-
-/* A further connect on a socket that went to the fallback asks how that stands; the kernel looks at no address then. */
-static enum passage further_elsewhere(int fd, const struct sockaddr *address, socklen_t length,
-                                      struct attempt_ticket *ticket)
-{
-    ticket->fallback = true;
-    ticket->entry = descriptor_get(fd);
-    if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
-        return PASSAGE_ELSEWHERE;
-    if (descriptor_connection(ticket->entry))
-        judgement_part(ticket->entry, fd);
-    else
-        set_elsewhere(fd, false); /* dissolves the association */
-    return PASSAGE_FREE;
-}
-
-/* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
-static void note_elsewhere(const struct attempt_ticket *ticket, int result, int error)
-{
-    bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
-    if (!descriptor_connection(ticket->entry))
-        set_elsewhere(ticket->fd, stays);
-    else if (descriptor_get(ticket->fd) == ticket->entry && !stays)
-        judgement_part(ticket->entry, ticket->fd);
-    else if (descriptor_get(ticket->fd) == ticket->entry && judgement_of(ticket->entry))
-        swap_follow(judgement_of(ticket->entry), ticket->fd);
-}
-
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
 OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct policy *policy,
                                      struct station *station, int sends, struct attempt_ticket *ticket)
@@ -352,8 +304,8 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     bool is_odd = !address || length > sizeof(struct sockaddr_storage);
     if (!engine_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
         return PASSAGE_FREE;
-    if (is_elsewhere(entry))
-        return further_elsewhere(fd, address, length, ticket);
+    if (aside_stands(entry))
+        return aside_further_connect(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
     edited_policy_look();
@@ -438,7 +390,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
 void connection_returned(const struct attempt_ticket *ticket, int result, int error)
 {
     if (ticket->fallback) {
-        note_elsewhere(ticket, result, error);
+        aside_returned(ticket, result, error);
         return;
     }
     note_result(ticket, result, error);

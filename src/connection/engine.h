@@ -27,7 +27,7 @@
  *                            lent_ns, is_shared: whether a child may run in its memory;
  *                            taken_over, taken_over_places: what children do with its connections
  *   fallback_connections.c   returned_ns: when connections at a fallback went back for a probe
- *   judgement.c              polite: circuits on which the program speaks first
+ *   patience.c               polite: circuits on which the program speaks first
  *   policy_keeping.c         rooms, high, sweeping: where policies that were handed over lie
  *   deferred.c               places, holding: failures that wait for what comes next
  *   stopping.c               stopped_ns, interrupted_ns, woken_ns, alarm_ns, timer_ns, alarm_repeats: signals;

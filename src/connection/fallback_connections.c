@@ -1,9 +1,10 @@
 /*
- * fallback_connections.c - the way back from the fallback. See fallback_connections.h.
+ * fallback_connections.c - connections at the fallback, and the way back from there. See fallback_connections.h.
  */
 #define _GNU_SOURCE
 #include "connection/fallback_connections.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "connection/lineage.h"
 #include "connection/sharers.h"
 #include "connection/socket_state.h"
+#include "connection/socket_swap.h"
 
 OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const struct policy *policy,
                                  struct station *station)
@@ -50,6 +52,51 @@ OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const st
     judgement_unfollow(connection);
     pool_give(number);
     return 0;
+}
+
+/* Notes whether a socket without a connection is at its fallback; what else is known of it stays. */
+static void set_elsewhere(int fd, bool is_there)
+{
+    descriptor former, entry = descriptor_get(fd);
+    descriptor known = entry ? entry : descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks());
+    if (!(descriptor_hint(known) & DESCRIPTOR_STREAM))
+        return; /* another thread has closed it, and the number is another socket's */
+    known = is_there ? known | DESCRIPTOR_ELSEWHERE : known & ~DESCRIPTOR_ELSEWHERE;
+    if (entry)
+        descriptor_replace(fd, entry, known);
+    else
+        descriptor_set(fd, known, &former);
+}
+
+bool aside_stands(descriptor entry)
+{
+    const struct connection *connection = judgement_of_anybody(entry);
+    return connection ? state_is_aside(connection_state(connection)) : descriptor_hint(entry) & DESCRIPTOR_ELSEWHERE;
+}
+
+enum passage aside_further_connect(int fd, const struct sockaddr *address, socklen_t length,
+                                   struct attempt_ticket *ticket)
+{
+    ticket->fallback = true;
+    ticket->entry = descriptor_get(fd);
+    if (length < sizeof address->sa_family || address->sa_family != AF_UNSPEC)
+        return PASSAGE_ELSEWHERE;
+    if (descriptor_connection(ticket->entry))
+        judgement_part(ticket->entry, fd);
+    else
+        set_elsewhere(fd, false); /* dissolves the association */
+    return PASSAGE_FREE;
+}
+
+void aside_returned(const struct attempt_ticket *ticket, int result, int error)
+{
+    bool stays = result >= 0 || error == EISCONN || error == EINPROGRESS || error == EALREADY || error == EINTR;
+    if (!descriptor_connection(ticket->entry))
+        set_elsewhere(ticket->fd, stays);
+    else if (descriptor_get(ticket->fd) == ticket->entry && !stays)
+        judgement_part(ticket->entry, ticket->fd);
+    else if (descriptor_get(ticket->fd) == ticket->entry && judgement_of(ticket->entry))
+        swap_follow(judgement_of(ticket->entry), ticket->fd);
 }
 
 /*

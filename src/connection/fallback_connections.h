@@ -18,6 +18,14 @@
  */
 descriptor aside_track(int fd, const struct attempt *attempt, const struct policy *policy, struct station *station);
 
+/* Whether the entry's socket went to the fallback, in this process or an ancestor. */
+bool aside_stands(descriptor entry);
+/* A further connect on such a socket asks how that stands; the kernel looks at no address then. */
+enum passage aside_further_connect(int fd, const struct sockaddr *address, socklen_t length,
+                                   struct attempt_ticket *ticket);
+/* What became of the connect to the fallback: as long as the socket may be connected there, it is left alone. */
+void aside_returned(const struct attempt_ticket *ticket, int result, int error);
+
 /* Before a send: 0, or the errno of its refusal, as connection_sending. */
 int aside_sending(struct connection *connection, int fd);
 /* After a receive; and plaintext of an answer, which has come with it, but for an interim one of HTTP. */

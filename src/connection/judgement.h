@@ -1,6 +1,13 @@
 /*
- * judgement.h - what the three parts of a connection's life share: attempt.c (connect), exchange.c (requests and
- * answers), ending.c (closing).
+ * judgement.h - what the parts of a connection's life share: attempt.c (connect), exchange.c (requests and answers),
+ * ending.c (closing). They say what they see; here it is judged:
+ *
+ *   judgement.c   an end becomes an observation, and goes to the guard; answers
+ *   arrival.c     when a connection, or what is waited for, has come
+ *   patience.c    how long the program has waited, and for whom
+ *   evidence.c    what the kernel's word about a socket means for the call
+ *   next_call.c   the next call on a kept connection
+ *   call_end.c    ends that the kernel is asked about, and those that the program brings about
  *
  * Private to src/connection; wrappers use connection.h.
  */
@@ -73,9 +80,23 @@ bool judgement_is_from_peer(int error);
  */
 void judgement_handed(struct connection *connection);
 
+/* How long the program has waited for what it waits for now; and, of that, for a peer that took nothing, where much was
+ * to be sent (two system calls then). */
+uint64_t judgement_waited_ns(const struct connection *connection, uint64_t now_ns);
+uint64_t judgement_waited_for_peer(const struct connection *connection, uint64_t waited_ns);
+/* An answer has come: was it asked for first? And a connection that nothing was asked on, to where servers do not speak
+ * first: whoever closes it has waited for nothing. */
+void judgement_note_polite(const struct connection *connection);
+bool judgement_is_spare(const struct connection *connection);
+
 /* The program is about to end its own side, by a half-close or a TLS goodbye: has it waited in vain? */
 void judgement_ending_own_side(struct connection *connection);
 
+/*
+ * Before a send on a connection of this process: if its last call is over, this is the next request. As
+ * connection_sending, but for SENDING_FAULTY, which it leaves to its caller where no fault is drawn now.
+ */
+int exchange_begins(struct connection *connection, int fd);
 /* Whether what is sent now is a request, which may begin a call; if we can tell. */
 bool exchange_may_begin(const struct connection *connection);
 /* After a reload the connection goes by the present policy, if that has its target. */
@@ -90,6 +111,9 @@ enum http_progress judgement_read_head(struct connection *connection, const stru
 void judgement_answer(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes,
                       bool peeked);
 
+/* An answer that had begun breaks off: what was read of it counts. False: nothing but interim answers had come. */
+bool judgement_breaks_off(struct connection *connection);
+
 /*
  * Whether what the call waits for has come and the program has not read it: at most three system calls. The peer's end
  * on a connection that has answered before is that too, for then it has gone stale.
@@ -97,6 +121,15 @@ void judgement_answer(struct connection *connection, const struct iovec *vector,
 bool judgement_has_unread(const struct connection *connection, int fd);
 /* Whether the kernel says that it came and was read, by whomever (stdio, another process). One system call. */
 bool judgement_was_answered(const struct connection *connection, int fd);
+/* The same for who has asked. */
+bool judgement_is_answer(const struct connection *connection, const struct socket_state *state);
+/* When that came which the program has just seen, of a call that is beyond its limit since `due_ns`. Two system calls. */
+uint64_t judgement_came_at(const struct connection *connection, enum seen seen, uint64_t now_ns, uint64_t due_ns);
+/* A moment of the circuits' clock that lies so far back. */
+static inline uint64_t judgement_before(uint64_t now_ns, uint64_t ago_ns)
+{
+    return now_ns > ago_ns ? now_ns - ago_ns : 1;
+}
 
 /*
  * The call has come to this end. For anything but bytes the kernel is asked first: whether the number still means that

@@ -19,7 +19,7 @@
 
 #define SLOW_MS 200u
 #define GIVEN_UP_MS 400u /* more than abandon_after */
-/* A program's last words are said no later before the end than this; see judgement.c. */
+/* A program's last words are said no later before the end than this; see patience.c. */
 #define LAST_WORDS_MS 40u
 
 static const char policy[] = "[defaults]\n"
