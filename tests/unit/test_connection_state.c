@@ -10,9 +10,13 @@
 
 #include <cmocka.h>
 
-#include "connection/connection_state.h"
+#include <pthread.h>
+
+#include "connection/pool.h"
 
 #define STEPS 1000000u
+#define THREADS 4u
+#define CALLS 300000u
 
 static enum connection_state after(unsigned int state, unsigned int event)
 {
@@ -135,6 +139,43 @@ static void random_histories_stay_in_the_table(void **state)
         assert_true(seen[each] > 0);
 }
 
+/* --- threads --- */
+
+static struct connection shared;
+static _Atomic uint32_t turns, inside, wrong;
+
+/* Sends, and receives its answer if it was the one that began the call. */
+static void *call_often(void *unused)
+{
+    for (unsigned int i = 0; i < CALLS; i++) {
+        if (connection_happens(&shared, ON_BEGINNING) != STATE_IDLE)
+            continue;
+        if (atomic_fetch_add(&inside, 1) != 0)
+            atomic_fetch_add(&wrong, 1);
+        atomic_fetch_add(&turns, 1);
+        atomic_fetch_sub(&inside, 1);
+        if (connection_happens(&shared, ON_ANSWER) != STATE_REQUESTED)
+            atomic_fetch_add(&wrong, 1);
+    }
+    return unused;
+}
+
+/* Each call is begun by one thread, and it is the only one in it. */
+static void of_threads_that_send_at_once_one_begins_the_call(void **state)
+{
+    pthread_t threads[THREADS];
+    (void)state;
+    connection_happens(&shared, ON_ATTEMPT);
+    connection_happens(&shared, ON_ANSWER);
+    for (unsigned int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);
+    for (unsigned int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(connection_state(&shared), STATE_IDLE);
+    assert_true(atomic_load(&turns) > 0);
+    assert_int_equal(atomic_load(&wrong), 0);
+}
+
 /* --- walks --- */
 
 struct step {
@@ -196,6 +237,7 @@ int main(void)
         cmocka_unit_test(a_refusal_is_for_good),
         cmocka_unit_test(a_call_ends_where_another_may_begin_or_none_does),
         cmocka_unit_test(random_histories_stay_in_the_table),
+        cmocka_unit_test(of_threads_that_send_at_once_one_begins_the_call),
         cmocka_unit_test(the_walks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
