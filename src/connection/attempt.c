@@ -245,6 +245,7 @@ OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const st
     now->real_ns = clock_real_ns();
     now->circuit_ns = clock_circuit_at(now->real_ns);
     engine_look(now->real_ns);
+    lineage_connects();
     struct station *station = destination->station = engine_station(target->scope);
     if (!station) {
         engine_note_no_place(target->scope);

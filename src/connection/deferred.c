@@ -208,6 +208,8 @@ static void resolve_at_end(struct held *place, int status)
 
 void deferred_resolve_all(int status)
 {
+    if (!atomic_load_explicit(&holding, memory_order_acquire))
+        return;
     for (uint32_t i = 0; i < HELD_MAX; i++)
         if (move(&places[i], PLACE_HOLDS, PLACE_BUSY))
             resolve_at_end(&places[i], status);

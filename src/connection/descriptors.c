@@ -17,8 +17,8 @@ struct far {
 static pages_root far_root;
 _Static_assert(DESCRIPTORS_MAX >> CHUNK_BITS == FAR_SIZE * FAR_SIZE, "two levels reach all chunks");
 
-/* The highest chunk that was ever mapped: walks end there. */
-static _Atomic uint32_t highest_chunk;
+/* No number at or above this one was ever known: walks end there, and one at exit reads no page for nothing. */
+static _Atomic uint32_t numbers_end;
 
 /* The pointers to this chunk and its neighbours; NULL: none of them is mapped. */
 static struct far *far_neighbours(uint32_t number)
@@ -45,13 +45,15 @@ static pages_root *chunk_root(uint32_t number)
 static struct descriptor_chunk *chunk_map(uint32_t number)
 {
     pages_root *root = chunk_root(number);
-    struct descriptor_chunk *chunk = root ? pages_needed(root, sizeof *chunk) : NULL;
-    uint32_t highest = atomic_load_explicit(&highest_chunk, memory_order_relaxed);
-    while (chunk && highest < number &&
-           !atomic_compare_exchange_weak_explicit(&highest_chunk, &highest, number, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
+    return root ? pages_needed(root, sizeof(struct descriptor_chunk)) : NULL;
+}
+
+static void raise_end(int fd)
+{
+    uint32_t end = atomic_load_explicit(&numbers_end, memory_order_relaxed);
+    while (end <= (uint32_t)fd && !atomic_compare_exchange_weak_explicit(&numbers_end, &end, (uint32_t)fd + 1,
+                                                                         memory_order_relaxed, memory_order_relaxed)) {
     }
-    return chunk;
 }
 
 bool descriptor_set(int fd, descriptor entry, descriptor *former)
@@ -68,6 +70,8 @@ bool descriptor_set(int fd, descriptor entry, descriptor *former)
         if (!chunk)
             return false;
     }
+    if (entry != 0)
+        raise_end(fd);
     /* release: what the entry leads to is complete; acquire: so is what the former one leads to. */
     *former = atomic_exchange_explicit(&chunk->at[(unsigned int)fd & (CHUNK_SIZE - 1)], entry, memory_order_acq_rel);
     return true;
@@ -97,8 +101,7 @@ static uint32_t chunk_after(uint32_t number)
 
 int descriptor_next(int fd, int last)
 {
-    uint32_t highest = atomic_load_explicit(&highest_chunk, memory_order_relaxed);
-    int64_t end = (int64_t)(highest + 1) << CHUNK_BITS;
+    int64_t end = atomic_load_explicit(&numbers_end, memory_order_relaxed);
     int64_t at = fd < 0 ? 0 : fd;
     if ((int64_t)last < end)
         end = (int64_t)last + 1;

@@ -20,12 +20,12 @@
  *   attaching.c              places, standpoint, identity: what was so at start; working: who changes stations;
  *                            asked_deleted_ns, noted_use_ns, said: so that it is seldom
  *   real.c                   real: the functions behind us; sys: those that the judging asks
- *   descriptors.c            descriptor_first, descriptor_near, far_root: what each number is; highest_chunk
+ *   descriptors.c            descriptor_first, descriptor_near, far_root: what each number is; numbers_end
  *   pool.c                   pool_first, pool_chunks, high, free_list: the records of connections
  *   sharers.c                at_hand, chunks, high, free_list: groups of numbers of one socket
  *   lineage.c                lineage_page, fallback, forks, last_child_ns, last_epoch: which process this is;
  *                            lent_ns, is_shared: whether a child may run in its memory;
- *                            taken_over, taken_over_places: what children do with its connections
+ *                            taken_over: what children do with its connections
  *   fallback_connections.c   returned_ns: when connections at a fallback went back for a probe
  *   patience.c               polite: circuits on which the program speaks first
  *   policy_keeping.c         rooms, high, sweeping: where policies that were handed over lie

@@ -58,12 +58,13 @@ uint32_t lineage_new_epoch(void)
 
 /*
  * What children do with connections: real time in ms:32 | a part of the connection's entry:31 | whether one waits on it
- * at this moment:1, each at its place. Shared with all descendants; NULL: there was no memory. Of two connections that
+ * at this moment:1, each at its place. Shared with all descendants; NULL: nothing was connected yet, or there was no
+ * memory. Of two connections that
  * have the same place one is forgotten.
  */
 #define WAITS_NOW UINT64_C(1)
-static _Atomic uint64_t *taken_over;
-static size_t taken_over_places;
+static _Atomic(_Atomic uint64_t *) taken_over;
+#define TAKEN_OVER_PLACES (4096u / sizeof(uint64_t)) /* a page, or a part of one */
 
 static uint32_t part_of(uint64_t entry)
 {
@@ -72,7 +73,20 @@ static uint32_t part_of(uint64_t entry)
 
 static _Atomic uint64_t *place_of(uint64_t entry)
 {
-    return taken_over ? &taken_over[part_of(entry) % taken_over_places] : NULL;
+    _Atomic uint64_t *places = atomic_load_explicit(&taken_over, memory_order_acquire);
+    return places ? &places[part_of(entry) % TAKEN_OVER_PLACES] : NULL;
+}
+
+void lineage_connects(void)
+{
+    _Atomic uint64_t *none = NULL;
+    if (__builtin_expect(atomic_load_explicit(&taken_over, memory_order_relaxed) != NULL, 1))
+        return;
+    const size_t size = TAKEN_OVER_PLACES * sizeof *none;
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared != MAP_FAILED && !atomic_compare_exchange_strong_explicit(&taken_over, &none, shared,
+                                                                         memory_order_acq_rel, memory_order_relaxed))
+        munmap(shared, size); /* another thread's is the one */
 }
 
 static void mark(uint64_t entry, uint64_t waits)
@@ -151,13 +165,8 @@ void lineage_start(void)
     }
     if (!is_wiped) /* a child by a raw clone is known by its pid alone */
         atomic_store_explicit(&is_shared, true, memory_order_relaxed);
-    void *shared = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared != MAP_FAILED) {
-        taken_over_places = (size_t)size / sizeof *taken_over;
-        taken_over = shared;
-    }
     pthread_atfork(NULL, lineage_note_child, begin_child);
-    lineage_epoch();
+    lineage_new_epoch(); /* it writes first: to read the page first would be two faults */
 }
 
 bool lineage_is_borrowed(void)

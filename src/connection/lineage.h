@@ -51,6 +51,9 @@ bool lineage_is_lent(void);
 void lineage_lend_to_vfork(void);
 void lineage_lend(uint64_t clone_flags);
 
+/* Before this process's first connection: its children are to be able to tell of it. One system call, once. */
+void lineage_connects(void);
+
 /* A child is made, or was, by whatever means. */
 void lineage_note_child(void);
 /*

@@ -16,6 +16,7 @@
 #include "policy/problem.h"
 
 #define BLANKS " \t\r\v\f"
+#define STREAM_BUFFER 512
 #define DEFAULTS "defaults"
 
 /* Where the reader is: in which logical line of the source, and in which section. */
@@ -322,10 +323,12 @@ void draft_read(struct draft *draft, const struct source *source, struct policy_
     if (source->length == 0)
         return;
     FILE *stream = bare_fmemopen(source->text, source->length, "r");
+    char buffer[STREAM_BUFFER];
     if (stream == NULL) {
         out_of_memory(&reader);
         return;
     }
+    setvbuf(stream, buffer, _IOFBF, sizeof buffer); /* its own would be two pages of every process */
     read_lines(&reader, stream);
     bare_fclose(stream);
     find_sections_twice(&reader);

@@ -18,13 +18,16 @@
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/* Reads to the end. False with errno; EFBIG if it is longer than any policy. */
-static bool read_all(int fd, struct source *source)
+/* Reads to the end, which `size` knows as a rule. False with errno; EFBIG if it is longer than any policy. */
+static bool read_all(int fd, off_t size, struct source *source)
 {
     size_t room = 0;
     for (;;) {
         if (source->length == room) {
-            room = room == 0 ? 8192 : 2 * room;
+            if (room > 0)
+                room *= 2;
+            else
+                room = size > 0 && size < (off_t)SOURCE_BYTES_MAX ? (size_t)size + 1 : 8192;
             char *text = realloc(source->text, room);
             if (text == NULL)
                 return false;
@@ -59,7 +62,7 @@ static bool open_and_read(const char *path, struct source *source, const char **
     if (good && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))) {
         *reason = "it is a pipe, but every process under the policy reads it anew";
         good = false;
-    } else if (!good || !read_all(fd, source)) {
+    } else if (!good || !read_all(fd, status.st_size, source)) {
         *reason = errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno);
         good = false;
     }

@@ -245,19 +245,26 @@ static bool complain_of_word(struct complaint why, const struct nearest *nearest
     return complain(why, "`%.40s` is not known; expected: %s", nearest->word, all);
 }
 
-static bool parse_choice(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
+static bool complain_of_choice(const struct value_rule *rule, const char *text, struct complaint why)
 {
     char all[200] = "";
     struct nearest nearest = nearest_to(text);
+    for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
+        nearest_offer(&nearest, choice->name);
+        add_word(all, sizeof all, ", ", choice->name);
+    }
+    return complain_of_word(why, &nearest, all);
+}
+
+static bool parse_choice(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
+{
     for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
         if (strcmp(choice->name, text) == 0) {
             *value = choice->value;
             return true;
         }
-        nearest_offer(&nearest, choice->name);
-        add_word(all, sizeof all, ", ", choice->name);
     }
-    return complain_of_word(why, &nearest, all);
+    return complain_of_choice(rule, text, why);
 }
 
 static bool complain_of_kind(const struct value_rule *rule, const char *word, struct complaint why)

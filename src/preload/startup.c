@@ -166,9 +166,12 @@ static struct policy *find_policy(int argc, char *const *argv)
     const char *const *with_patterns = NULL, *const *with_options = NULL;
     const char *words;
     char *copies[2] = {NULL, NULL};
-    struct discovery *found = calloc(1, sizeof *found);
+    struct discovery *found = malloc(sizeof *found); /* not calloc: to clear such room is to be given its pages */
     if (!found)
         return NULL;
+    found->path[0] = '\0';
+    found->name = NULL;
+    found->named = false;
     if ((words = environment("SOCKFUSE_TARGETS")) && (copies[0] = strdup(words)))
         with_patterns = split(copies[0], " \t\n", patterns);
     if ((words = environment("SOCKFUSE_OPTIONS")) && (copies[1] = strdup(words)))
@@ -261,7 +264,9 @@ static bool become_ready(struct policy *policy)
     const char *log = environment("SOCKFUSE_LOG");
     if (log)
         set_log(log);
-    struct segment_error *error = calloc(1, sizeof *error);
+    struct segment_error *error = malloc(sizeof *error);
+    if (error)
+        error->text[0] = '\0';
     bool attached = error && attach(policy, error);
     free(error);
     return attached;

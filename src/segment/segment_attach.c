@@ -228,7 +228,8 @@ bool segment_attach_first(struct segment *segment, const struct state_places *pl
 {
     clear_error(error);
     /* Who wants to know why has room for it; a host's call does not. */
-    struct segment_error *reason = error ? calloc(1, sizeof *reason) : NULL;
+    struct segment_error *reason = error ? malloc(sizeof *reason) : NULL;
+    clear_error(reason);
     bool attached = attach_first(segment, places, attaching, error, reason);
     free(reason);
     return attached;
