@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <link.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -93,26 +94,50 @@ void real_resolve(void)
     sys = (struct system)SYSTEM(RESOLVED);
 }
 
+/* The object in which an address lies. dladdr would look through all its symbols for one that nobody wants to know. */
+struct object {
+    uintptr_t address, base;
+    const char *path; /* NULL: none */
+};
+
+static int is_in_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct object *object = context;
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || object->address - (info->dlpi_addr + part->p_vaddr) >= part->p_memsz)
+            continue;
+        object->base = info->dlpi_addr;
+        object->path = info->dlpi_name;
+        return 1;
+    }
+    return 0;
+}
+
+static struct object object_of(const void *pointer_to_function)
+{
+    struct object object = {.path = NULL};
+    memcpy(&object.address, pointer_to_function, sizeof object.address);
+    dl_iterate_phdr(is_in_object, &object);
+    return object;
+}
+
 bool real_is_another_copy(void)
 {
-    Dl_info self, next;
-    void *mine = (void *)&real;
-    void *theirs;
-    memcpy(&theirs, &real.connect, sizeof theirs);
-    if (!dladdr(mine, &self) || !dladdr(theirs, &next) || !self.dli_fname || !next.dli_fname)
+    const struct real *const mine = &real;
+    struct object self = object_of(&mine), next = object_of(&real.connect);
+    if (!self.path || !next.path)
         return false;
-    const char *slash = strrchr(next.dli_fname, '/');
-    return self.dli_fbase != next.dli_fbase && !strcmp(slash ? slash + 1 : next.dli_fname, "libsockfuse.so");
+    const char *slash = strrchr(next.path, '/');
+    return self.base != next.base && !strcmp(slash ? slash + 1 : next.path, "libsockfuse.so");
 }
 
 bool real_connect_is_anothers(void)
 {
-    Dl_info libc, behind;
     const char *(*of_libc)(void) = gnu_get_libc_version;
-    void *known, *next;
-    memcpy(&known, &of_libc, sizeof known);
-    memcpy(&next, &real.connect, sizeof next);
-    return dladdr(known, &libc) && dladdr(next, &behind) && libc.dli_fbase != behind.dli_fbase;
+    struct object libc = object_of(&of_libc), behind = object_of(&real.connect);
+    return libc.path && behind.path && libc.base != behind.base;
 }
 
 /* --- the core's own calls (base/bare.h) --- */
