@@ -80,9 +80,10 @@ $(CORE) $(PRELOAD): EXTRA = $(FRAME_LIMIT)
 AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults file_path pattern policy target)
 $(AT_START): EXTRA = -Wno-frame-larger-than $(if $(LTO),-fno-lto)
 
+# Code and constants in one mapping (noseparate-code): two less to make and to end in every process that is started.
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) \
-	    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack \
+	    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,noseparate-code \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 
