@@ -15,9 +15,9 @@ load_tests = ParallelSuite.load(2)
 
 
 class Instructions(unittest.TestCase):
-    def count(self, sandbox, how, samples):
-        result = sandbox.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", SAMPLER, "exchange", 0],
-                             how, stdin=b"?" * samples)
+    def count(self, sandbox, how, samples, walk="exchange", others=0, program=None):
+        result = sandbox.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                              *(program or (SAMPLER, walk, others))], how, stdin=b"?" * samples)
         self.assertEqual(result.status, 0, result)
         return int(re.search(r"Collected : (\d+)", result.stderr)[1])
 
@@ -29,6 +29,31 @@ class Instructions(unittest.TestCase):
             (lambda how=how, samples=samples: self.count(sandbox, how, samples))
             for how in (PRELOAD, BARE) for samples in (1, 7))
         return ((many - few) - (many_bare - few_bare)) / (6 * PAIRS)
+
+    def test_a_process_that_never_connects_begins_and_ends_with_few(self):
+        sandbox = Sandbox(self)
+        sandbox.policy("[all]\nmatch = 127.0.0.1:*\n")
+        self.count(sandbox, PRELOAD, 0, program=("true",))  # makes the segment
+        more = self.count(sandbox, PRELOAD, 0, program=("true",)) - self.count(sandbox, BARE, 0, program=("true",))
+        self.assertLess(more, 400_000)  # by half the symbols that are looked up
+
+    def test_an_admission_costs_the_same_whatever_else_there_is(self):
+        """A connect that its peer refuses: beside one and beside many circuits, descriptors and targets."""
+        many = 1000
+        head = f"[defaults]\nfailure_threshold = 0\nfailure_rate = 0\ncapacity = {many + 100} circuits\n"
+        all_ = "[all]\nmatch = 127.0.0.1:*\n"
+        targets = "".join(f"[t{i}]\nmatch = 10.0.0.1:{i + 1}\n" for i in range(many))
+
+        def cost(walk, others, policy):
+            sandbox = Sandbox(self)
+            sandbox.policy(policy)
+            few, more = (self.count(sandbox, PRELOAD, samples, walk, others) for samples in (2, 12))
+            return more - few
+        for walk, policy, much in (("circuits", head + all_, head + all_), ("descriptors", head + all_, head + all_),
+                                   ("targets", head + all_, head + targets + all_)):
+            with self.subTest(walk):
+                one, beside = in_parallel((lambda: cost(walk, 1, policy), lambda: cost(walk, many, much)))
+                self.assertLess(beside, 1.1 * one, one)
 
     def test_an_untracked_descriptor_costs_next_to_nothing(self):
         self.assertLess(self.more("[elsewhere]\nmatch = 127.0.0.99:1\n"), 40)
