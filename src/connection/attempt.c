@@ -126,6 +126,7 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     bool entered =
         guard_name(&station->guard, call, pool_name(ticket->entry)) && descriptor_set(fd, ticket->entry, &former);
     if (entered && !lineage_is_lent()) {
+        lineage_connects();
         races_began(circuit, connection->address_key, ticket->entry);
         /* One system call. A close that we miss leaves the number to another socket, and nothing else that can be had
          * for less would tell, when the call is judged, that it is another. */
@@ -245,7 +246,6 @@ OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const st
     now->real_ns = clock_real_ns();
     now->circuit_ns = clock_circuit_at(now->real_ns);
     engine_look(now->real_ns);
-    lineage_connects();
     struct station *station = destination->station = engine_station(target->scope);
     if (!station) {
         engine_note_no_place(target->scope);

@@ -51,7 +51,8 @@ bool lineage_is_lent(void);
 void lineage_lend_to_vfork(void);
 void lineage_lend(uint64_t clone_flags);
 
-/* Before this process's first connection: its children are to be able to tell of it. One system call, once. */
+/* This process has a connection: its children are to be able to tell of it. One system call, for the first one. (A
+ * child that another thread makes in this very moment tells nothing, as where there is no memory.) */
 void lineage_connects(void);
 
 /* A child is made, or was, by whatever means. */

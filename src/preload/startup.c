@@ -225,6 +225,12 @@ static void set_log(const char *log)
         place[0] = '\0'; /* too long to be opened */
 }
 
+/*
+ * At the start and not with the first connect: by then a service may have given up the right to open the file (setuid,
+ * chroot, seccomp); and commands reach, and name, who runs. Of what a start takes beyond a bare one, nearly half goes
+ * into the system calls of attaching and of reading /proc (who am I, to others), a quarter into pages, the rest into
+ * the symbols that are looked up and the policy's text (tests/e2e/test_cost.py counts).
+ */
 static bool attach(const struct policy *policy, struct segment_error *error)
 {
     if (policy->has_host_scope && !station_start(SCOPE_HOST, environment, error)) {
