@@ -13,11 +13,10 @@ import unittest
 from collections import namedtuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, BlackHole, Namespace, ParallelSuite, Postgres, Sandbox, Server,  # noqa: E402
-                      Session, Shared, answer_http, answer_when, eventually, forward_to, in_parallel)
+from fixtures import (BARE, CLIENTS, PYTHON, RUN, BlackHole, Namespace, ParallelSuite, Postgres, Sandbox,  # noqa: E402
+                      Server, Session, Shared, answer_http, answer_when, eventually, forward_to, in_parallel)
 
 load_tests = ParallelSuite.load(6)
-PYTHON = "/usr/bin/python3"
 HOSTS = ["127.0.0.1 localhost", "127.0.0.2 two.test", "127.0.0.3 two.test", "::1 dual.test", "127.0.0.1 dual.test"]
 DEAD = {"two.test": (socket.AF_INET, "127.0.0.2"), "dual.test": (socket.AF_INET6, "::1")}
 ALIVE = {"two.test": "127.0.0.3", "dual.test": "127.0.0.1"}

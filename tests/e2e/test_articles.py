@@ -11,10 +11,9 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, ParallelSuite, Sandbox, Server, Session, answer_http, answer_late,  # noqa: E402
+from fixtures import (CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, Session, answer_http, answer_late,  # noqa: E402
                       answer_status, answer_when, flapping, reset_after_request, stay_silent)
 
-PYTHON = "/usr/bin/python3"
 CLIENT = CLIENTS / "urllib_session.py"
 ENOUGH = 20  # for calls that are answered; the others' own timeouts run out
 load_tests = ParallelSuite.load(4)

@@ -11,8 +11,8 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server, eventually,  # noqa: E402
-                      services, stay_silent)
+from fixtures import (CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
+                      eventually, services, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 
@@ -273,7 +273,7 @@ class Programs(unittest.TestCase):
         return path
 
     def test_a_script_has_its_own_name(self):
-        self.sandbox.popen([self.script("/usr/bin/python3")])
+        self.sandbox.popen([self.script(PYTHON)])
         self.shown("nightly")
 
     def test_so_has_one_that_env_starts(self):

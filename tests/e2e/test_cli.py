@@ -14,8 +14,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (LIBRARY, PRELOAD, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http,  # noqa: E402
-                      eventually, reset_after_request, stay_silent)
+from fixtures import (LIBRARY, PRELOAD, PYTHON, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
+                      answer_http, eventually, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 NOBODY = 65534
@@ -811,7 +811,7 @@ class Events(CommandLine):
         self.assertTrue(eventually(lambda: told() == 1))
         follower.send_signal(signal.SIGSTOP)
         many = 3000
-        self.sandbox.run(["/usr/bin/python3", "-c", "import socket, sys\n"
+        self.sandbox.run([PYTHON, "-c", "import socket, sys\n"
                           f"for _ in range({many}): socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1])))",
                           self.server.port])
         follower.send_signal(signal.SIGCONT)

@@ -10,11 +10,10 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PRELOAD, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
+from fixtures import (CLIENTS, PRELOAD, PYTHON, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
                       answer_http, answer_status, eventually, flapping, in_parallel, reset_after_request)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import unittest
 
-from fixtures import BARE, IDLE, LIBRARY, SOCKFUSE, Sandbox, Server, reset_at_accept
+from fixtures import BARE, IDLE, LIBRARY, PYTHON, SOCKFUSE, Sandbox, Server, reset_at_accept
 
 CONNECT = "exec 3<>/dev/tcp/{0.address}/{0.port} || true; read -r line <&3; exit 0"
 
@@ -161,7 +161,7 @@ class Names(Discovery):
         self.policies("python3", "renamed", "default")
         code = ("import ctypes, socket; ctypes.CDLL(None).prctl(15, b'renamed', 0, 0, 0); "
                 f"s = socket.create_connection(('{self.server.address}', {self.server.port}))")
-        self.sandbox.run(["/usr/bin/python3", "-c", code], IDLE, {"XDG_CONFIG_HOME": self.config})
+        self.sandbox.run([PYTHON, "-c", code], IDLE, {"XDG_CONFIG_HOME": self.config})
         self.assertEqual(self.callers(), {"python3"})
 
     def test_a_link_to_a_program_has_a_name_of_its_own(self):

@@ -9,20 +9,15 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, RUN, ParallelSuite, Sandbox, Server, Session, http_answer,  # noqa: E402
+from fixtures import (CLIENTS, PYTHON, RUN, ParallelSuite, Sandbox, Server, Session, heads, http_answer,  # noqa: E402
                       read_head)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 
 
 def http_kept(name):
     def behaviour(server, sock, _number):
-        rest = b""
-        while True:
-            head, rest = read_head(server, sock, rest)
-            if head is None:
-                return
+        for _ in heads(server, sock):
             sock.sendall(http_answer(body=name))
     return behaviour
 

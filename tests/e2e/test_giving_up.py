@@ -9,12 +9,11 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server, answer_http, eventually,  # noqa: E402
-                      flapping, stay_silent)
+from fixtures import (CLIENTS, PYTHON, RUN, BlackHole, ParallelSuite, Sandbox, Server, answer_http,  # noqa: E402
+                      eventually, flapping, stay_silent)
 from matrix.programs import JAVA  # noqa: E402
 
 load_tests = ParallelSuite.load(6)
-PYTHON = "/usr/bin/python3"
 CONNECT, ANSWER, GREETING = "connect", "answer", "greeting"
 KINDS = {CONNECT: "connect-timeout", ANSWER: "response-timeout", GREETING: "response-timeout"}
 PATIENT, IMPATIENT = {"abandon_after": "50ms"}, {"abandon_after": "50s"}

@@ -11,11 +11,10 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, CLIENTS, IDLE, LIBRARY, PRELOAD, RUN, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      answer_http, flapping, require_build, reset_after_request)
+from fixtures import (ANSWER, BARE, CLIENTS, IDLE, LIBRARY, PRELOAD, PYTHON, RUN, ParallelSuite, Sandbox,  # noqa: E402
+                      Server, answer_http, flapping, require_build, reset_after_request)
 
 load_tests = ParallelSuite.load(3)
-PYTHON = "/usr/bin/python3"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 MACHINE = threading.Lock()

@@ -6,12 +6,11 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ParallelSuite, Sandbox, Server, answer_http, answer_late, end_after_request,  # noqa: E402
-                      eventually, stay_silent)
+from fixtures import (PYTHON, ParallelSuite, Sandbox, Server, answer_http, answer_late,  # noqa: E402
+                      end_after_request, eventually, stay_silent)
 from fixtures.daemons import LOOPBACK, Daemon, Dropbear  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 ASK = "b'GET / HTTP/1.0\\r\\n\\r\\n'"
 
 

@@ -10,14 +10,11 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, PRELOAD, RUN, BlackHole, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
-                      answer_http, answer_when, asleep, end_after_request, eventually, flapping,
-                      reset_after_request, stay_silent)
+from fixtures import (ANSWER, CLIENTS, PRELOAD, PYTHON, REFUSED_BY_CURL, RESET_BY_CURL, RUN, BlackHole,  # noqa: E402
+                      ParallelSuite, Sandbox, Server, Session, answer_http, answer_when, asleep, end_after_request,
+                      eventually, flapping, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(6)
-PYTHON = "/usr/bin/python3"
-REFUSED_BY_CURL = 7
-RESET_BY_CURL = 56
 
 
 class Hold(unittest.TestCase):

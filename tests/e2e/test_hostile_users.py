@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import CLIENTS, SOCKFUSE, ParallelSuite  # noqa: E402
+from fixtures import CLIENTS, PYTHON, SOCKFUSE, ParallelSuite  # noqa: E402
 from test_everybody import DESTINATION, Users  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -80,7 +80,7 @@ class HostileUsers(Users):
         os.rename(self.folder, self.folder + ".pristine")
         before = self.snapshot()
         script = shutil.copy(CLIENTS / "scribbler.py", self.sandbox.folder)
-        hostile = [subprocess.Popen(["/usr/bin/python3", script, self.folder, str(SEED), self.others, how],
+        hostile = [subprocess.Popen([PYTHON, script, self.folder, str(SEED), self.others, how],
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                     user=self.uid, group=self.uid, extra_groups=[]) for how in ("files", "map", "map")]
         for process in hostile:

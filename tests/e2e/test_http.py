@@ -10,11 +10,10 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, ParallelSuite, Sandbox, Server, answer_http, flapping, http_answer,  # noqa: E402
-                      read_head, reset_after_request, stay_silent)
+from fixtures import (ANSWER, CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, answer_http, flapping,  # noqa: E402
+                      heads, http_answer, read_head, reset_after_request, send_cut, stay_silent)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 NOT_CONNECTED = "Could(n't| not) connect to server"  # in an older curl's words, and in a newer one's
 UNAVAILABLE = "503 Service Unavailable"
 
@@ -31,17 +30,8 @@ def say(*answers, pause=0.0, cuts=()):
         del number
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        rest, count = b"", 0
-        while True:
-            head, rest = read_head(server, sock, rest)
-            if head is None:
-                return
-            text = answers[min(count, len(answers) - 1)]
-            count += 1
-            for start, end in zip((0, *cuts), (*cuts, len(text))):
-                sock.sendall(text[start:end])
-                if end < len(text):
-                    server.stopping.wait(pause)
+        for count, _ in enumerate(heads(server, sock)):
+            send_cut(server, sock, answers[min(count, len(answers) - 1)], cuts, pause)
     return behaviour
 
 

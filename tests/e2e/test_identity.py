@@ -7,12 +7,11 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
-                      answer_http, reset_after_request)
+from fixtures import (CLIENTS, PRELOAD, PYTHON, REFUSED_BY_CURL, RESET_BY_CURL, SOCKFUSE, ParallelSuite,  # noqa: E402
+                      Sandbox, Server, Session, answer_http, reset_after_request)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
-ANSWERED, REFUSED_BY_CURL, RESET_BY_CURL = 0, 7, 56
+ANSWERED = 0
 
 
 class Identity(unittest.TestCase):

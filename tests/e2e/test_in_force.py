@@ -9,11 +9,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PRELOAD, ROOT, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
-                      answer_http, eventually, stay_silent)
+from fixtures import (CLIENTS, PRELOAD, PYTHON, ROOT, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
+                      Session, answer_http, eventually, stay_silent)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 
 
 class Looking(unittest.TestCase):

@@ -8,10 +8,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import PRELOAD, ParallelSuite, Sandbox  # noqa: E402
+from fixtures import PRELOAD, PYTHON, ParallelSuite, Sandbox  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 # Makes the circuit open by one refused connect, after what it is told to do. -S -E: nothing else is read meanwhile.
 CALL = """import os, socket, sys
 {before}

@@ -4,10 +4,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BARE, CLIENTS, ParallelSuite, Sandbox, Server, answer_http  # noqa: E402
+from fixtures import BARE, CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, answer_http  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 
 
 class Manners(unittest.TestCase):

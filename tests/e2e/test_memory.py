@@ -6,12 +6,11 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, LIBRARY, PRELOAD, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
+from fixtures import (BARE, CLIENTS, LIBRARY, PRELOAD, PYTHON, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
                       require_build)
 
 setUpModule = require_build
 load_tests = ParallelSuite.load(2)
-PYTHON = "/usr/bin/python3"
 KIB = 1024
 
 LOCKED = r"""

@@ -8,11 +8,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, CLIENTS, PRELOAD, RUN, NameServer, Namespace, ParallelSuite, Sandbox,  # noqa: E402
-                      Server, Session, answer_http, eventually, reset_after_request)
+from fixtures import (ANSWER, BARE, CLIENTS, PRELOAD, PYTHON, RUN, NameServer, Namespace, ParallelSuite,  # noqa: E402
+                      Sandbox, Server, Session, answer_http, eventually, reset_after_request)
 
 load_tests = ParallelSuite.load(6)
-PYTHON = "/usr/bin/python3"
 HOSTS = ["127.0.0.1 localhost", "127.0.0.2 a.example.com", "127.0.0.3 b.example.com", "127.0.0.4 x.y.example.com",
          "127.0.0.5 example.com", "127.0.0.6 anexample.com", "127.0.0.7 one.test other.test", "::1 six.test"]
 OLD, NEW = ["127.0.0.2 moving.test"], ["127.0.0.3 moving.test"]

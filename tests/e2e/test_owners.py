@@ -6,11 +6,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
+from fixtures import (CLIENTS, PRELOAD, PYTHON, SOCKFUSE, ParallelSuite, Sandbox, Server, Session,  # noqa: E402
                       eventually)
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child=KILL",
              *([] if os.getuid() == 0 else ["--user", "--map-root-user"])]
 AHEAD = ["unshare", "--time", "--monotonic", "9936000", "--boottime", "9936000"]

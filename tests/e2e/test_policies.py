@@ -10,10 +10,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, ROOT, SOCKFUSE, BlackHole, Namespace, ParallelSuite, Postgres, Redis,  # noqa: E402
-                      Sandbox, Server, Shared, answer_http, answer_late, answer_status, asleep, end_after_request,
-                      eventually, flapping, forward_to, http_answer, in_parallel, read_head, reset_after_request,
-                      stay_silent)
+from fixtures import (ANSWER, BARE, PYTHON, ROOT, SOCKFUSE, BlackHole, Namespace, ParallelSuite,  # noqa: E402
+                      Postgres, Redis, Sandbox, Server, Shared, answer_http, answer_late, answer_status, asleep,
+                      end_after_request, eventually, flapping, forward_to, http_answer, in_parallel, read_head,
+                      reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 FOLDER = ROOT / "policies"
@@ -418,7 +418,7 @@ class Batch(Policy):
         self.addCleanup(hole.stop)
         self.take(warehouse=hole.destination)
         code = f"import socket; s = socket.socket(); s.connect(('{hole.address}', {hole.port}))"
-        result = self.sandbox.run(["/usr/bin/python3", "-c", code])
+        result = self.sandbox.run([PYTHON, "-c", code])
         self.assertIn("Connection timed out", result.stderr)
         self.assertTrue(4 < result.seconds < 15, result.seconds)
 
@@ -432,7 +432,7 @@ class Microservices(Policy):
                 f"for _ in range({calls}):\n"
                 f"    try: urllib.request.urlopen('{server.url}', timeout=10).read(); print('ok')\n"
                 "    except OSError as error: print(type(getattr(error, 'reason', error)).__name__)\n")
-        result = self.sandbox.run(["/usr/bin/python3", "-c", code])
+        result = self.sandbox.run([PYTHON, "-c", code])
         self.assertEqual((result.status, result.stderr), (0, ""))
         return result.stdout.split()
 

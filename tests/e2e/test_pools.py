@@ -12,12 +12,11 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, RUN, ParallelSuite, Sandbox, Server, asleep, eventually,  # noqa: E402
-                      flapping, http_answer, read_head, reset, stay_silent)
+from fixtures import (ANSWER, CLIENTS, PYTHON, RUN, ParallelSuite, Sandbox, Server, asleep, eventually,  # noqa: E402
+                      flapping, heads, http_answer, read_head, reset, stay_silent)
 from matrix.programs import HIREDIS, JAVA, POSTGRES, REDIS  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 POOL = 4
 HEALTHY, HANGS, CRASHED, GONE = "healthy", "hangs", "crashed", "gone"
 
@@ -353,11 +352,7 @@ class Curl(unittest.TestCase):
 
     def test_a_hang_after_some_answers_is_a_response_timeout_of_its_own(self):
         def behaviour(server, sock, number):
-            rest = b""
-            for _ in range(3):
-                head, rest = read_head(server, sock, rest)
-                if head is None:
-                    return
+            for _ in zip(range(3), heads(server, sock)):
                 sock.sendall(http_answer())
             stay_silent(server, sock, number)
         sandbox = Sandbox(self)

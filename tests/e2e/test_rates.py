@@ -8,10 +8,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, ParallelSuite, Sandbox, Server, Session, answer_http, answer_late,  # noqa: E402
+from fixtures import (CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, Session, answer_http, answer_late,  # noqa: E402
                       reset_after_request)
 
-PYTHON = "/usr/bin/python3"
 load_tests = ParallelSuite.load(4)
 
 

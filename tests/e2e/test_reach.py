@@ -6,8 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import PRELOAD, SOCKFUSE, ParallelSuite, Server, eventually, stay_silent  # noqa: E402
-from test_control import PYTHON, Control  # noqa: E402
+from fixtures import PRELOAD, PYTHON, SOCKFUSE, ParallelSuite, Server, eventually, stay_silent  # noqa: E402
+from test_control import Control  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 # Calls again and again, as a service under load does.

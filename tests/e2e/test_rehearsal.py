@@ -10,10 +10,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, CLIENTS, RUN, SOCKFUSE, BlackHole, ParallelSuite, Postgres, Redis, Sandbox,  # noqa: E402
-                      Server, Session, answer_http, answer_status, end_after_request, over_tls, read_head,
+from fixtures import (BARE, CLIENTS, PYTHON, RUN, SOCKFUSE, BlackHole, ParallelSuite, Postgres, Redis,  # noqa: E402
+                      Sandbox, Server, Session, answer_http, answer_status, end_after_request, over_tls, read_head,
                       reset_after_request, stay_silent)
-from matrix.programs import PROGRAMS, PYTHON  # noqa: E402
+from matrix.programs import PROGRAMS  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 

@@ -7,10 +7,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import SOCKFUSE, NameServer, Namespace, ParallelSuite, Sandbox  # noqa: E402
+from fixtures import PYTHON, SOCKFUSE, NameServer, Namespace, ParallelSuite, Sandbox  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 COMMAND = "command"  # what stands there is the whole command line, for a sandbox's environment
 # What a process can know of itself that somebody before the exec could have left: children, threads, descriptors,
 # signals, the mask of new files.

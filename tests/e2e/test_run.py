@@ -8,12 +8,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, IDLE, PRELOAD, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      answer_http, end_after_request, reset_after_request, stay_silent)
+from fixtures import (ANSWER, BARE, IDLE, PRELOAD, REFUSED_BY_CURL, RESET_BY_CURL, RUN, SOCKFUSE,  # noqa: E402
+                      ParallelSuite, Sandbox, Server, answer_http, end_after_request, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)
-REFUSED_BY_CURL = 7
-RESET_BY_CURL = 56
 BAD_POLICY = "[defaults]\nfailure_threshold = 3\n\n[payments]\nmatch = 127.0.0.1:443\nreset_timeuot = 10s\n"
 
 

@@ -8,13 +8,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, PRELOAD, RUN, ParallelSuite, Sandbox, Server, Session, answer_http,  # noqa: E402
-                      eventually, reset_after_request)
+from fixtures import (ANSWER, CLIENTS, PRELOAD, PYTHON, REFUSED_BY_CURL, RESET_BY_CURL, RUN,  # noqa: E402
+                      ParallelSuite, Sandbox, Server, Session, answer_http, eventually, reset_after_request)
 
 load_tests = ParallelSuite.load(3)
-PYTHON = "/usr/bin/python3"
-REFUSED_BY_CURL = 7
-RESET_BY_CURL = 56
 
 
 class Segment(unittest.TestCase):

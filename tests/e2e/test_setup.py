@@ -11,10 +11,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, BUILD, CLIENTS, LIBRARY, PRELOAD, ROOT, SOCKFUSE, Sandbox, Server,  # noqa: E402
-                      Session, answer_http, reset_after_request)
+from fixtures import (ANSWER, BARE, BUILD, CLIENTS, LIBRARY, PRELOAD, PYTHON, ROOT, SOCKFUSE, Sandbox,  # noqa: E402
+                      Server, Session, answer_http, reset_after_request)
 
-PYTHON = "/usr/bin/python3"
 
 # What the script itself runs, and what it looks for.
 TOOLS = ("bash", "sh", "env", "sed", "sort", "grep", "id", "cat", "chmod", "rm", "uname", "ln", "umount")

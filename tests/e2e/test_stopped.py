@@ -11,11 +11,10 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import CLIENTS, RUN, ParallelSuite, Sandbox, Server, eventually, stay_silent  # noqa: E402
+from fixtures import CLIENTS, PYTHON, RUN, ParallelSuite, Sandbox, Server, eventually, stay_silent  # noqa: E402
 from matrix.programs import JAVA  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 LONG = 0.3  # more than abandon_after
 
 

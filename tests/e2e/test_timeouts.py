@@ -4,12 +4,11 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, CERTIFICATES, CLIENTS, RUN, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      answer_http, answer_late, over_tls, stay_silent)
+from fixtures import (ANSWER, BARE, CERTIFICATES, CLIENTS, PYTHON, RUN, BlackHole, ParallelSuite,  # noqa: E402
+                      Sandbox, Server, answer_http, answer_late, over_tls, stay_silent)
 from matrix.programs import JAVA  # noqa: E402
 
 load_tests = ParallelSuite.load(6)
-PYTHON = "/usr/bin/python3"
 # A machine that is busy takes its time; without a limit the programs would take minutes.
 SLACK = 12
 TIMED_OUT = "Connection timed out"

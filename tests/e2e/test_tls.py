@@ -12,33 +12,24 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CERTIFICATES, RUN, ParallelSuite, Sandbox, Server, asleep, end_in_handshake,  # noqa: E402
-                      eventually, flapping, http_answer, over_tls, read_head, reset_in_handshake, stay_silent)
+from fixtures import (CERTIFICATES, PYTHON, RUN, ParallelSuite, Sandbox, Server, asleep,  # noqa: E402
+                      end_in_handshake, eventually, flapping, heads, http_answer, over_tls, reset_in_handshake,
+                      send_cut, stay_silent, wants_close)
 from matrix.programs import POSTGRES, PROGRAMS, SEEN  # noqa: E402
 
 load_tests = ParallelSuite.load(8)
-PYTHON = "/usr/bin/python3"
 SEERS = [entry for entry in PROGRAMS if entry.tls == SEEN and entry.protocol == "http"]
 
 
 def say(*answers, pause=0.0, cuts=(), then=None):
     """Behaviour inside a session: request n gets the n-th of these bytes, in records cut there; after all, `then`."""
     def behaviour(server, sock, number):
-        rest, count = b"", 0
-        while True:
-            head, rest = read_head(server, sock, rest)
-            if head is None:
-                return
+        for count, head in enumerate(heads(server, sock)):
             if count == len(answers) and then is not None:
                 then(server, sock, number)
                 return
-            text = answers[min(count, len(answers) - 1)]
-            count += 1
-            for start, end in zip((0, *cuts), (*cuts, len(text))):
-                sock.sendall(text[start:end])
-                if end < len(text):
-                    server.stopping.wait(pause)
-            if b" HTTP/1.0" in head or b"connection: close" in head.lower():
+            send_cut(server, sock, answers[min(count, len(answers) - 1)], cuts, pause)
+            if wants_close(head):
                 return
     return over_tls(behaviour)
 

@@ -7,10 +7,9 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import CLIENTS, ParallelSuite, Sandbox, Server, Session, answer_http  # noqa: E402
+from fixtures import CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, Session, answer_http  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
-PYTHON = "/usr/bin/python3"
 NOBODY = 65534
 PATIENCE_S = 60  # a look comes once a second; the machine may be busy
 

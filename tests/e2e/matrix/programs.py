@@ -9,9 +9,8 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 
-from fixtures import CERTIFICATES, CLIENTS, JAVA_TRUST, Dropbear, Postgres, Redis, Shared
+from fixtures import CERTIFICATES, CLIENTS, JAVA_TRUST, PYTHON, Dropbear, Postgres, Redis, Shared
 
-PYTHON = "/usr/bin/python3"
 UNIX, IPV6 = socket.AF_UNIX, socket.AF_INET6
 HTTP_REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 REFUSED = "Connection refused"

@@ -2,7 +2,7 @@
 from dataclasses import dataclass
 
 from fixtures import (ANSWER, answer_half, answer_http, answer_once, answer_status, end_after_request,
-                      end_in_handshake, finish, flapping, http_answer, over_tls, read_head, reset, reset_after_request,
+                      end_in_handshake, finish, flapping, heads, http_answer, over_tls, reset, reset_after_request,
                       reset_at_accept, reset_in_handshake, stay_silent)
 
 HALF = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Len"
@@ -42,11 +42,7 @@ class Scenario:
 def answer_git(server, sock, number):
     """A repository with one branch, as a web server without git serves it."""
     del number
-    rest = b""
-    while True:
-        head, rest = read_head(server, sock, rest)
-        if head is None:
-            return
+    for head in heads(server, sock):
         body = b"ref: refs/heads/main\n" if b"/HEAD " in head else BRANCHES
         sock.sendall(http_answer(body=body))
 
@@ -55,11 +51,7 @@ def answer_after(gate, body):
     """Answers the first request when the gate is open, and each later one at once."""
     def behaviour(server, sock, number):
         del number
-        rest = b""
-        while True:
-            head, rest = read_head(server, sock, rest)
-            if head is None:
-                return
+        for _ in heads(server, sock):
             gate.wait(60)
             sock.sendall(http_answer(body=body))
     return behaviour
