@@ -395,3 +395,18 @@ void live_probing(struct guard_bench *bench)
     bench->now_ns += 10 * NS_PER_S;
     bench_admit(bench, &call);
 }
+
+int private_segment_setup(void **state)
+{
+    struct segment *segment = calloc(1, sizeof *segment);
+
+    *state = segment;
+    return segment != NULL && segment_private(segment, "calls", NULL) ? 0 : -1;
+}
+
+int private_segment_teardown(void **state)
+{
+    segment_detach(*state);
+    free(*state);
+    return 0;
+}

@@ -78,6 +78,10 @@ void bench_let_ask(struct guard_bench *bench);
 /* Finds all who are dead and gives back what they left, of all circuits. */
 void bench_bury(struct guard_bench *bench);
 
+/* A segment of this process's own, without a guard and its target: `*state` is a struct segment. */
+int private_segment_setup(void **state);
+int private_segment_teardown(void **state);
+
 /* Events of a type in the journal, and the last of them (may be NULL). */
 unsigned int bench_events(const struct guard_bench *bench, enum event_type type, struct event *last);
 

@@ -23,19 +23,34 @@
 
 static _Atomic bool *is_over; /* shared with the child */
 
-pid_t stepped_start(void (*does)(void *what), void *what)
+void *stepped_share(size_t size)
+{
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    return shared;
+}
+
+void stepped_unshare(void *shared, size_t size)
+{
+    munmap(shared, size);
+}
+
+pid_t stepped_start_behind(void (*first)(void *what), void (*does)(void *what), void *what)
 {
     int status;
 
     if (is_over == NULL)
-        is_over = mmap(NULL, sizeof *is_over, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(is_over != MAP_FAILED);
+        is_over = stepped_share(sizeof *is_over);
     atomic_store(is_over, false);
     pid_t parent = getpid(), child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        if (getppid() != parent)
+            _exit(2);
+        if (first != NULL)
+            first(what);
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(2);
         raise(SIGSTOP);
         does(what);
@@ -47,6 +62,16 @@ pid_t stepped_start(void (*does)(void *what), void *what)
     if (!WIFSTOPPED(status))
         skip();
     return child;
+}
+
+pid_t stepped_start(void (*does)(void *what), void *what)
+{
+    return stepped_start_behind(NULL, does, what);
+}
+
+bool stepped_is_over(void)
+{
+    return atomic_load(is_over);
 }
 
 unsigned int stepped_go(pid_t child, unsigned int most)

@@ -7,119 +7,86 @@
  * more have a share than may, and the count is that of the shares.
  */
 #include "support_guard.h"
+#include "support_stepped.h"
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
 #include "segment/layout.h"
 #include "segment/processes.h"
 
-/* Sanitizers make it some ten thousand instructions long. */
-#define STEPS_MAX 1000000u
 #define CHANGES_MAX 16u
 
 /* --- the child --- */
 
-struct stepped {
-    pid_t pid;
-    uint32_t call, holder;
-    _Atomic bool is_over;
-    bool admitted;
-};
-
 enum way { TAKES, GIVES };
+
+struct stepped {
+    struct guard_bench *bench;
+    enum way way;
+    uint32_t limit, call, holder;
+    bool admitted;
+    pid_t pid;
+};
 
 static struct stepped *stepped; /* shared with the child */
 
-static void wait_for_stop(void)
+static void take(void *what)
 {
-    int status;
-
-    assert_int_equal(waitpid(stepped->pid, &status, 0), stepped->pid);
-    assert_true(WIFSTOPPED(status));
+    (void)what;
+    stepped->admitted = bulkhead_take(&stepped->bench->segment, stepped->bench->circuit, stepped->call, stepped->limit);
 }
 
-/* The child is about to take a share, or to give back one that it has. False: nobody may be stepped through here. */
-static bool start(struct guard_bench *bench, enum way way, uint32_t limit)
+static void begin(void *what)
 {
-    pid_t parent = getpid(), child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        stepped->holder = process_join(&bench->segment, "child", 1);
-        stepped->call = calls_claim(&bench->segment, stepped->holder);
-        atomic_store(&stepped->is_over, false);
-        if (way == GIVES && !bulkhead_take(&bench->segment, bench->circuit, stepped->call, limit))
-            _exit(4);
-        if (stepped->holder == 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            _exit(2);
-        raise(SIGSTOP);
-        if (way == TAKES)
-            stepped->admitted = bulkhead_take(&bench->segment, bench->circuit, stepped->call, limit);
-        else
-            bulkhead_give(&bench->segment, stepped->call, stepped->holder, limit);
-        atomic_store(&stepped->is_over, true);
-        raise(SIGSTOP);
-        _exit(3);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    stepped->pid = child;
-    return WIFSTOPPED(status);
+    stepped->holder = process_join(&stepped->bench->segment, "child", 1);
+    stepped->call = calls_claim(&stepped->bench->segment, stepped->holder);
+    if (stepped->way == GIVES)
+        take(what);
 }
 
-static bool is_over(void)
+static void do_it(void *what)
 {
-    return atomic_load(&stepped->is_over);
+    if (stepped->way == TAKES)
+        take(what);
+    else
+        bulkhead_give(&stepped->bench->segment, stepped->call, stepped->holder, stepped->limit);
 }
 
-static void step(void)
+/* The child is about to take a share, or to give back one that it has. */
+static void start(struct guard_bench *bench, enum way way, uint32_t limit)
 {
-    assert_int_equal(ptrace(PTRACE_SINGLESTEP, stepped->pid, NULL, NULL), 0);
-    wait_for_stop();
+    *stepped = (struct stepped){.bench = bench, .way = way, .limit = limit};
+    stepped->pid = stepped_start_behind(begin, do_it, NULL);
+    assert_int_not_equal(stepped->holder, 0);
+    assert_true(stepped->admitted == (way == GIVES));
 }
 
 /* Lets the child come to the end of its step; it lives on, stopped. */
 static void run_to_the_end(void)
 {
-    if (!is_over()) {
-        assert_int_equal(ptrace(PTRACE_CONT, stepped->pid, NULL, NULL), 0);
-        wait_for_stop();
-    }
-    assert_true(is_over());
+    stepped_finish(stepped->pid);
+    assert_true(stepped_is_over());
 }
 
 /* Kills the child and gives back what it left. */
 static void end(struct guard_bench *bench)
 {
-    int status;
-
-    kill(stepped->pid, SIGKILL);
-    waitpid(stepped->pid, &status, 0);
+    stepped_kill(stepped->pid);
     bench_bury(bench);
     assert_int_equal(atomic_load(&bench->segment.call_owner[stepped->call]), 0);
 }
 
 static int set_up(void **state)
 {
-    stepped = mmap(NULL, sizeof *stepped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return stepped == MAP_FAILED ? -1 : guard_bench_setup(state);
+    stepped = stepped_share(sizeof *stepped);
+    return guard_bench_setup(state);
 }
 
 static int tear_down(void **state)
 {
-    munmap(stepped, sizeof *stepped);
+    stepped_unshare(stepped, sizeof *stepped);
     return guard_bench_teardown(state);
 }
 
@@ -130,19 +97,17 @@ static unsigned int find_changes(struct guard_bench *bench, enum way way, uint32
 {
     unsigned int count = 0;
 
-    if (!start(bench, way, limit))
-        skip();
+    start(bench, way, limit);
     _Atomic uint64_t *counted = &bench_entry(bench)->connections, *mark = &bench->segment.calls[stepped->call].share;
     uint64_t word = atomic_load(counted), share = atomic_load(mark);
     at[count++] = 0;
-    for (unsigned int steps = 1; steps < STEPS_MAX && !is_over(); steps++) {
-        step();
+    for (unsigned int steps = 1; steps < STEPPED_MAX && stepped_go(stepped->pid, 1) > 0; steps++) {
         if ((atomic_load(counted) != word || atomic_load(mark) != share) && count < CHANGES_MAX)
             at[count++] = steps;
         word = atomic_load(counted);
         share = atomic_load(mark);
     }
-    assert_true(is_over());
+    assert_true(stepped_is_over());
     assert_int_equal(count, 4); /* before; marked; counted; marked again */
     end(bench);
     return count;
@@ -150,9 +115,8 @@ static unsigned int find_changes(struct guard_bench *bench, enum way way, uint32
 
 static void start_and_step(struct guard_bench *bench, enum way way, uint32_t limit, unsigned int steps)
 {
-    assert_true(start(bench, way, limit));
-    for (; steps > 0; steps--)
-        step();
+    start(bench, way, limit);
+    assert_int_equal(stepped_go(stepped->pid, steps), steps);
 }
 
 static uint32_t own_record(struct guard_bench *bench)

@@ -13,21 +13,6 @@
 
 #define HOLDER 0x100001u
 
-static int setup(void **state)
-{
-    struct segment *segment = calloc(1, sizeof *segment);
-
-    *state = segment;
-    return segment != NULL && segment_private(segment, "calls", NULL) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    segment_detach(*state);
-    free(*state);
-    return 0;
-}
-
 static const struct ticket some_ticket = {.generation = 11, .token = 22, .address = 3};
 
 static void begin(struct segment *segment, uint32_t call, const struct ticket *ticket)
@@ -331,7 +316,7 @@ static void who_waits_is_who_is_in_flight_or_was_charged_while_it_hangs(void **s
     assert_false(calls_read_waiting(*state, CALL_NONE, &view));
 }
 
-#define CALLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CALLS_TEST(name) cmocka_unit_test_setup_teardown(name, private_segment_setup, private_segment_teardown)
 
 int main(void)
 {

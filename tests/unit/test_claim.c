@@ -15,21 +15,6 @@
 enum { THREADS = 4, ROUNDS = 50000 };
 #define HOLDER 0x100001u
 
-static int setup(void **state)
-{
-    struct segment *segment = calloc(1, sizeof *segment);
-
-    *state = segment;
-    return segment != NULL && segment_private(segment, "calls", NULL) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    segment_detach(*state);
-    free(*state);
-    return 0;
-}
-
 static bool keeps_all(uint32_t call, uint32_t number, void *context)
 {
     (void)call, (void)number, (void)context;
@@ -152,7 +137,7 @@ static void no_record_is_lost_to_those_who_claim_and_give_back_at_once(void **st
     assert_int_equal(calls_claim(segment, HOLDER), CALL_NONE);
 }
 
-#define CLAIM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CLAIM_TEST(name) cmocka_unit_test_setup_teardown(name, private_segment_setup, private_segment_teardown)
 
 int main(void)
 {

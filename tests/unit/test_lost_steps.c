@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -299,13 +298,13 @@ static void a_probe_whose_answer_is_jumped_out_of_leaves_no_permit(void **state)
 
 static int set_up(void **state)
 {
-    stepped = mmap(NULL, sizeof *stepped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return stepped == MAP_FAILED ? -1 : guard_bench_setup(state);
+    stepped = stepped_share(sizeof *stepped);
+    return guard_bench_setup(state);
 }
 
 static int tear_down(void **state)
 {
-    munmap(stepped, sizeof *stepped);
+    stepped_unshare(stepped, sizeof *stepped);
     return guard_bench_teardown(state);
 }
 

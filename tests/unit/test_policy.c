@@ -329,7 +329,6 @@ static void the_identity_of_a_file_is_its_path_as_it_was_named(void **state)
     rmdir(folder);
 }
 
-/* Loose, for sanitizers and busy machines; what it measured is in the message. */
 /* A value or a name with what else would begin a comment, and a path with a blank. */
 static void a_policy_is_written_back_as_a_file_that_says_the_same(void **state)
 {

@@ -5,7 +5,6 @@
 #include "support_guard.h"
 #include "support_stepped.h"
 
-#include <sys/mman.h>
 
 #include "segment/calls.h"
 
@@ -48,11 +47,10 @@ static void settle(const struct scene *scene)
 static void what_waits_is_read_whole_while_it_changes(void **state)
 {
     struct guard_bench *bench = *state;
-    struct scene *scene = mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct scene *scene = stepped_share(sizeof *scene);
     unsigned int total = STEPPED_MAX, stride = 1;
     uint32_t number = 1;
 
-    assert_ptr_not_equal(scene, MAP_FAILED);
     scene->segment = &bench->segment;
     scene->call = calls_claim(&bench->segment, bench->guard.holder);
     begin(scene, number);
@@ -77,7 +75,7 @@ static void what_waits_is_read_whole_while_it_changes(void **state)
     }
     settle(scene);
     calls_release(&bench->segment, scene->call, bench->guard.holder);
-    munmap(scene, sizeof *scene);
+    stepped_unshare(scene, sizeof *scene);
 }
 
 int main(void)
