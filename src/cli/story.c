@@ -107,7 +107,7 @@ static struct story_circuit *add_circuit(struct story *story)
 
 static void note_time(struct story *story, const struct event *event)
 {
-    const uint64_t began_ns = event_is_call(event) ? event_began_ns(event) : event->time_ns;
+    const uint64_t began_ns = story_is_wait(event) ? event_began_ns(event) : event->time_ns;
     if (story->from_ns == 0 || began_ns < story->from_ns)
         story->from_ns = began_ns;
     if (event->time_ns > story->to_ns)
@@ -182,4 +182,15 @@ void story_free(struct story *story)
     free(story->told);
     free(story->order);
     *story = (struct story){.told = NULL};
+}
+
+const char *story_outcome(const struct event *event, char label[FAILURE_LABEL_MAX])
+{
+    if (event->type == EVENT_NONE)
+        return "in flight";
+    if (event->type == EVENT_FAILURE)
+        return failure_label(event->kind, event->http_status, label);
+    if (event->verdict == VERDICT_NEUTRAL)
+        return neutral_reason_name(event->reason);
+    return verdict_name(event->verdict);
 }

@@ -27,4 +27,7 @@ void story_add_now(struct story *story, const struct story_circuit *now);
 void story_find_incidents(struct story *story);
 void story_free(struct story *story);
 
+/* What a call came to: a failure's kind, why it is neutral, or its verdict; `label` is room for it. */
+const char *story_outcome(const struct event *event, char label[FAILURE_LABEL_MAX]);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/state_spans.h"
+#include "cli/story.h"
 
 /* What a browser draws without lag. */
 #define CALLS_DRAWN_MAX 50000u
@@ -60,21 +61,11 @@ static size_t process_number(struct writing *writing, const struct event *event)
     return name_number(&writing->processes, (struct name){.text = event->program, .pid = event->pid});
 }
 
-/* What an outcome is called: a failure's kind, why it is neutral, or its verdict. */
-static const char *outcome_text(const struct event *event, char label[FAILURE_LABEL_MAX])
-{
-    if (event->type == EVENT_FAILURE)
-        return failure_label(event->kind, event->http_status, label);
-    if (event->verdict == VERDICT_NEUTRAL)
-        return neutral_reason_name(event->reason);
-    return verdict_name(event->verdict);
-}
-
 static size_t outcome_number(struct writing *writing, const struct event *event)
 {
     char label[FAILURE_LABEL_MAX];
     const enum verdict verdict = event->type == EVENT_FAILURE ? VERDICT_FAILURE : (enum verdict)event->verdict;
-    const char *text = outcome_text(event, label);
+    const char *text = story_outcome(event, label);
     const size_t before = writing->outcomes.count;
     const size_t number = name_number(&writing->outcomes, (struct name){.text = text, .verdict = verdict});
     if (writing->outcomes.count > before && text == label)

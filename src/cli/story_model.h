@@ -105,10 +105,16 @@ static inline bool event_is_transition(const struct event *event)
     return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE;
 }
 
-/* Whether it is how a call ended; each call has one such event. With `record = all` a failure stands there twice. */
+/* Whether it is how a call ended; each call has one such event, and one of EVENT_NONE while it is in flight. With `record = all` a failure stands there twice. */
 static inline bool event_is_call(const struct event *event)
 {
     return event->type == EVENT_FAILURE || (event->type == EVENT_OUTCOME && event->verdict != VERDICT_FAILURE);
+}
+
+/* Whether it tells how long a call has waited, be it over or not. */
+static inline bool story_is_wait(const struct event *event)
+{
+    return event_is_call(event) || event->type == EVENT_NONE;
 }
 
 #endif

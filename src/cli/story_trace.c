@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/state_spans.h"
+#include "cli/story.h"
 
 /* No process has such ids: the circuits' own track, and callers that nobody knows. Linux has no pid above 2^22. */
 #define CIRCUITS_PID (UINT32_C(1) << 30)
@@ -172,7 +173,7 @@ static size_t collect_calls(const struct story *story, struct traced_call **call
     for (size_t i = 0; i < story->circuit_count; i++) {
         const struct story_circuit *circuit = &story->circuits[i];
         for (size_t j = 0; j < circuit->event_count; j++) {
-            if (event_is_call(circuit->events[j]))
+            if (story_is_wait(circuit->events[j]))
                 (*calls)[count++] = (struct traced_call){
                     .event = circuit->events[j], .circuit = circuit, .began_ns = event_began_ns(circuit->events[j])};
         }
@@ -210,10 +211,7 @@ static void trace_call(struct tracing *tracing, const struct traced_call *call)
     add_text(tracing, ",", "cat", failed ? "call,failure" : "call");
     if (failed)
         fputs(",\"cname\":\"terrible\"", tracing->out);
-    add_text(tracing, ",\"args\":{", "outcome",
-             failed                              ? failure_label(event->kind, event->http_status, label)
-             : event->verdict == VERDICT_NEUTRAL ? neutral_reason_name(event->reason)
-                                                 : verdict_name(event->verdict));
+    add_text(tracing, ",\"args\":{", "outcome", story_outcome(event, label));
     add_text(tracing, ",", "target", event->target);
     fprintf(tracing->out, ",\"late\":%s,\"hangs\":%s}}", event->late ? "true" : "false",
             event->overran == OVERRAN_HANGS ? "true" : "false");
@@ -256,7 +254,7 @@ static void trace_waiting(struct tracing *tracing, const struct story_circuit *c
     int waiting = 0;
     for (size_t i = 0; i < circuit->event_count; i++) {
         const struct event *event = circuit->events[i];
-        if (!event_is_call(event) || event->elapsed_ms == 0)
+        if (!story_is_wait(event) || event->elapsed_ms == 0)
             continue;
         steps[count++] = (struct step){event_began_ns(event), 1};
         steps[count++] = (struct step){event->time_ns, -1};

@@ -17,12 +17,9 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/page.h"
-#include "cli/rows.h"
-#include "cli/running.h"
-#include "cli/select.h"
-#include "cli/status_json.h"
 #include "cli/story.h"
 #include "cli/story_json.h"
+#include "cli/story_present.h"
 #include "cli/story_sources.h"
 #include "cli/story_trace.h"
 
@@ -106,73 +103,6 @@ static bool result_close(struct result *result)
 
 /* --- what it is of ------------------------------------------------------------------------------------------------ */
 
-/* What `status --json` writes of a policy; its circuits join the story. `rows` and all else is freed with it. */
-static void tell_present(struct story *story, struct json *json, const struct selected *selected)
-{
-    struct running running;
-    struct rows rows;
-    running_collect(&running, selected);
-    rows_collect_running(&rows, &selected->segment, &running, clock_circuit_ns());
-    status_json(json, selected, &running, &rows);
-    for (size_t i = 0; i < rows.count; i++) {
-        const struct row *row = &rows.at[i];
-        if (row->called)
-            story_add_now(story, &(struct story_circuit){.policy = selected->identity,
-                                                         .owner = selected->user,
-                                                         .target = row->target_name,
-                                                         .destination = row->destination,
-                                                         .state_now = row_state(row),
-                                                         .refused_now = row->counts[COUNT_REFUSED]});
-    }
-    rows_free(&rows);
-    running_free(&running);
-}
-
-/* Where a story of segments ends: now, or, if nothing runs any more, with the last sign of a program. */
-static uint64_t find_end(const struct selection *selection)
-{
-    uint64_t seen_ns = 0;
-    for (size_t i = 0; i < selection->count; i++) {
-        struct running running;
-        if (selection->at[i].segment.map == NULL)
-            continue;
-        running_collect(&running, &selection->at[i]);
-        const bool is_over = running.ended && running.seen_ns != 0;
-        if (is_over && running.seen_ns > seen_ns)
-            seen_ns = running.seen_ns;
-        running_free(&running);
-        if (!is_over)
-            return clock_wall_ns();
-    }
-    return seen_ns != 0 ? seen_ns : clock_wall_ns();
-}
-
-/* The segments in use. False: something could not be looked into, as it was said. `status`: an array of JSON. */
-static bool tell_segments(struct story *story, const struct wish *wish, struct json *status)
-{
-    struct selection selection;
-    select_open(&selection, &wish->choice, false);
-    select_warn_of_builds(&selection);
-    bool whole = story_read_journals(story, &selection, wish->since_ns);
-    bool any = false;
-    story_end(story, wish->since_ns, find_end(&selection));
-    for (size_t i = 0; i < selection.count; i++) {
-        const struct selected *selected = &selection.at[i];
-        if (selected->segment.map == NULL || !select_has_time(selected))
-            continue;
-        any = true;
-        tell_present(story, status, selected);
-        whole = select_was_whole(selected) && whole;
-    }
-    if (!any && wish->choice.policy_file == NULL)
-        tell_nothing_in_use(&selection, stderr);
-    else if (!any)
-        fprintf(stderr, "%s is not in use yet: there is nothing to report.\n", shown(wish->choice.policy_file));
-    whole = !select_missed(&selection) && whole;
-    select_close(&selection);
-    return whole;
-}
-
 static bool tell_files(struct story *story, const struct wish *wish)
 {
     bool whole = true;
@@ -184,8 +114,8 @@ static bool tell_files(struct story *story, const struct wish *wish)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-/* `status`: a member of the document that was written before the others; NULL: there is none. */
-static bool write_page(const struct page *page, const struct story *story, const struct wish *wish, const char *status)
+static bool write_page(const struct page *page, const struct story *story, const struct wish *wish,
+                       const struct present *present)
 {
     struct json json;
     struct result result;
@@ -205,8 +135,10 @@ static bool write_page(const struct page *page, const struct story *story, const
         json_string(&json, NULL, wish->files[i]);
     json_close(&json, ']');
     story_json(&json, story);
-    if (status != NULL)
-        json_written(&json, "status", status);
+    if (present->status != NULL) {
+        json_written(&json, "status", present->status);
+        json_written(&json, "in_flight", present->calls);
+    }
     json_close(&json, '}');
     if (fclose(out) != 0)
         err(EXIT_FAILURE, "no memory");
@@ -228,45 +160,27 @@ static bool write_trace(const struct story *story, const char *path)
     return result_close(&result);
 }
 
-/* False: something is missing in it; `*status`, to be freed, is what `status --json` tells, if it is of segments. */
-static bool tell(struct story *story, const struct wish *wish, char **status)
-{
-    struct json json;
-    size_t length = 0;
-    if (wish->file_count > 0)
-        return tell_files(story, wish);
-    FILE *out = open_memstream(status, &length);
-    if (out == NULL)
-        err(EXIT_FAILURE, "no memory");
-    json_start(&json, out);
-    json_open(&json, NULL, '[');
-    const bool whole = tell_segments(story, wish, &json);
-    json_close(&json, ']');
-    if (fclose(out) != 0)
-        err(EXIT_FAILURE, "no memory");
-    return whole;
-}
-
 /* Of files that can't be read nothing is written; of segments, what could be. */
 static int report(const struct wish *wish)
 {
     struct page page = {.text = NULL};
+    struct present present = {.status = NULL};
     struct story story;
-    char *status = NULL;
     if (wish->page_path != NULL && !page_load(&page))
         return EXIT_FAILURE;
     story_start(&story);
-    bool good = tell(&story, wish, &status);
+    bool good = wish->file_count > 0 ? tell_files(&story, wish)
+                                     : story_tell_present(&story, &wish->choice, wish->since_ns, &present);
     if (good || wish->file_count == 0) {
         story_find_incidents(&story);
         if (wish->page_path != NULL)
-            good = write_page(&page, &story, wish, status) && good;
+            good = write_page(&page, &story, wish, &present) && good;
         if (wish->trace_path != NULL)
             good = write_trace(&story, wish->trace_path) && good;
     }
     story_free(&story);
     page_free(&page);
-    free(status);
+    present_free(&present);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

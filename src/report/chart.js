@@ -66,7 +66,9 @@ export function timeAxis(palette, range, gridIndex, labelled, narrow) {
   };
 }
 
+// `top`: null on paper, where nothing is moved.
 export function zoomParts(palette, axes, top, left, right, labels) {
+  if (top === null) return [{ type: "inside", xAxisIndex: axes, filterMode: "none" }];
   return [
     { type: "inside", xAxisIndex: axes, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false,
       preventDefaultMouseMove: false },
@@ -207,7 +209,7 @@ function key(event, chart) {
   acts[event.key]();
 }
 
-// `build(palette, width)` answers { option, height }. `summary` says in words what is to be seen.
+// `build(palette, width, onPaper)` answers { option, height }. `summary` says in words what is to be seen.
 export function chartBox({ label, summary, range, height, build, click }) {
   const box = h("div", { class: "chart", tabindex: 0, role: "img", "aria-roledescription": "chart",
     "aria-label": `${label}. ${summary}`, "aria-keyshortcuts": "ArrowLeft ArrowRight + - Home" });
@@ -230,7 +232,7 @@ onTheme(() => {
 
 function pictureOf(chart) {
   const place = document.createElement("div");
-  const { option, height } = chart.build(colours(), PRINT_WIDTH);
+  const { option, height } = chart.build(colours(), PRINT_WIDTH, true);
   const made = core.init(place, null, { renderer: "canvas", width: PRINT_WIDTH, height });
   made.setOption({ animation: false, ...option });
   const [startValue, endValue] = shown ?? chart.range;

@@ -14,7 +14,7 @@ const EVENTS_MAX = 500;
 
 // What stands below each other, with its height; what there are no figures of is left out.
 function panels(report, circuit) {
-  const waiting = report.calls_drawn === report.calls_told ? waitingSteps(circuit.calls) : [];
+  const waiting = report.calls_drawn === report.calls_told ? waitingSteps(circuit, report.from_ms) : [];
   const kinds = [...circuit.sums.kinds.keys()];
   const rows = ["state", ...(circuit.probes.length > 0 ? ["probes"] : []), ...kinds];
   const list = [{ kind: "rows", rows, height: STATE_ROW + (rows.length - 1) * ROW }];
@@ -123,6 +123,7 @@ function seriesOf(report, circuit, panel, palette, axis) {
   if (panel.kind === "latency") return latencySeries(report, circuit, palette, axis);
   if (panel.kind === "refused") return [refusedSeries(report, circuit, palette, axis)];
   const points = [[report.from_ms, 0], ...panel.waiting.map(([at, number]) => [report.from_ms + at, number])];
+  points.push([report.to_ms, points[points.length - 1][1]]);
   return [lineSeries("waiting", points, palette, palette.waiting, axis)];
 }
 
@@ -149,18 +150,18 @@ function chart(report, circuit) {
   const range = [base, Math.max(report.to_ms, base + 1)];
   const { list, bottom } = panels(report, circuit);
   const axes = list.map((panel, i) => i);
-  const build = (palette, width) => {
+  const build = (palette, width, onPaper) => {
     const narrow = width < NARROW;
     const left = narrow ? 120 : 132;
     return {
-      height: bottom + 70,
+      height: bottom + (onPaper ? 30 : 70),
       option: {
         grid: list.map((panel) => ({ left, right: 14, top: panel.top, height: panel.height, tooltip: axisTip(panel) })),
         xAxis: list.map((panel, i) => timeAxis(palette, range, i, i === list.length - 1, narrow)),
         yAxis: list.map((panel, i) => yAxis(palette, panel, i, left)),
         axisPointer: { link: [{ xAxisIndex: "all" }], lineStyle: { color: palette.quiet } },
         tooltip: { ...tooltipParts(palette), trigger: "item", formatter: ({ data }) => tip(report, circuit, data) },
-        dataZoom: zoomParts(palette, axes, bottom + 38, left, 14, !narrow),
+        dataZoom: zoomParts(palette, axes, onPaper ? null : bottom + 38, left, 14, !narrow),
         series: list.flatMap((panel, i) => seriesOf(report, circuit, panel, palette, i)),
       },
     };

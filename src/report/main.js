@@ -5,6 +5,7 @@ import { circuitSection } from "./circuit.js";
 import { calls, clock, count, day, h, span, zone } from "./format.js";
 import { load } from "./model.js";
 import { overview, tiles } from "./overview.js";
+import { waitingNow } from "./waiting.js";
 import { startTheme } from "./theme.js";
 
 const OPEN_MAX = 4; // more circuits are folded
@@ -55,6 +56,7 @@ function start() {
   const unfolded = Math.max(1, Math.min(affected, OPEN_MAX));
   main.replaceChildren(...[
     tiles(report),
+    waitingNow(report),
     overview(report),
     cascade(report),
     report.calls_drawn < report.calls_told ? h("p", { class: "note" },

@@ -6,6 +6,8 @@ export function load() {
   const report = JSON.parse(text, (key, value) => (typeof value === "string" ? visible(value) : value));
   for (const circuit of report.circuits) {
     circuit.now = present(report, circuit);
+    circuit.waits = (report.in_flight ?? []).filter((call) => call.target === circuit.target && call.destination === circuit.destination &&
+      call.policy === circuit.policy && call.owner === circuit.owner);
     circuit.sums = sums(report, circuit);
     circuit.name = circuit.target === circuit.destination || circuit.target === "" ? circuit.destination : circuit.target;
   }
@@ -55,9 +57,9 @@ export function quantile(sorted, part) {
   return sorted.length === 0 ? null : sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)];
 }
 
-// Calls waiting at once, as steps: [when, how many].
-export function waitingSteps(calls) {
-  const changes = [];
+// Calls waiting at once, as steps: [when, how many]. One in flight that was charged is among the calls until then.
+export function waitingSteps({ calls, waits }, from_ms) {
+  const changes = waits.map((call) => [Date.parse(call.since) - from_ms + (call.charged ? call.limit_ms ?? 0 : 0), 1]);
   calls.end.forEach((end, i) => {
     if (calls.took[i] > 0) changes.push([end - calls.took[i], 1], [end, -1]);
   });

@@ -22,7 +22,8 @@ function sumOf(values) {
 export function tiles(report) {
   const incidents = all(report);
   const going = incidents.filter((one) => one.ended === null).length;
-  const longest = report.circuits.flatMap((circuit) => circuit.incidents.map((one) => ({ name: circuit.name, ms: one.lasted_ms })))
+  const longest = report.circuits.flatMap((circuit) => circuit.incidents.map((one) => ({
+    name: `${circuit.name}${one.ended === null ? ", not over" : ""}`, ms: one.lasted_ms })))
     .filter(({ ms }) => ms !== null).sort((a, b) => b.ms - a.ms)[0];
   const detect = incidents.map((one) => one.detect_ms).filter((value) => value !== null).sort((a, b) => a - b);
   const refused = sumOf(incidents.map((one) => one.refused));
@@ -44,12 +45,12 @@ function timeLine(report) {
   const rows = report.circuits.slice(0, ROWS_MAX);
   const base = report.from_ms;
   const range = [base, Math.max(report.to_ms, base + 1)];
-  const build = (palette, width) => {
+  const build = (palette, width, onPaper) => {
     const narrow = width < NARROW;
     const left = narrow ? 104 : 190;
     const height = rows.length * ROW;
     return {
-      height: height + 76,
+      height: height + (onPaper ? 36 : 76),
       option: {
         grid: { left, right: 14, top: 8, height },
         xAxis: timeAxis(palette, range, 0, true, narrow),
@@ -59,7 +60,7 @@ function timeLine(report) {
           axisLabel: { color: palette.ink, fontSize: 12, width: left - 14, overflow: "truncate", interval: 0 },
         },
         tooltip: { ...tooltipParts(palette), formatter: ({ data }) => stateTip(data, base, rows[data.value[2]].name) },
-        dataZoom: zoomParts(palette, [0], height + 44, left, 14, !narrow),
+        dataZoom: zoomParts(palette, [0], onPaper ? null : height + 44, left, 14, !narrow),
         series: [stateSeries(palette, base, rows.map((circuit, row) => ({ row, states: circuit.states })), ROW - 8)],
       },
     };

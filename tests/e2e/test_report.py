@@ -8,8 +8,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BUILD, ROOT, SOCKFUSE, Sandbox, Server, answer_http, answer_status, flapping,  # noqa: E402
-                      stay_silent)
+from fixtures import (BUILD, ROOT, SOCKFUSE, Sandbox, Server, answer_http, answer_status, asleep,  # noqa: E402
+                      eventually, flapping, stay_silent)
 from fixtures.browser import Browser  # noqa: E402
 
 PAGE = BUILD / "report.html"
@@ -190,6 +190,40 @@ class Document(Reports):
         path = self.events_file([an_event(1000)])
         for words in (("-p", "x.policy", path), ("--mine", path), ("-o", "x", "--trace", "x", path)):
             self.assertRegex(self.report(*words, status=2).stderr, "^sockfuse: report: ")
+
+
+class InFlight(Reports):
+    """Calls that wait while the report is made."""
+
+    def hang(self, server):
+        process = self.sandbox.popen(["curl", "-s", "--max-time", "100", server.url])
+        self.assertTrue(eventually(lambda: server.requests == 1 and asleep(process), 60))
+        return process
+
+    def test_they_are_those_of_calls_json_in_the_page_and_in_the_trace(self):
+        server = self.server(stay_silent)
+        self.sandbox.guard(server, response_timeout="5s")
+        process = self.hang(server)
+        self.sandbox.clock.advance_seconds(7)
+        trace = os.path.join(self.sandbox.folder, "trace.json")
+        self.report("-o", self.page, "--trace", trace)
+        document = document_in(self.page)
+        (call,) = document["in_flight"]
+        (listed,) = json.loads(self.sandbox.sockfuse("calls", "--json").stdout)
+        self.assertEqual({**call, "since": ""}, {**listed, "since": ""})
+        self.assertEqual((call["pid"], call["waited_ms"], call["limit_ms"], call["overdue"]), (process.pid, 7000, 5000, True))
+        self.assertEqual(document["calls_told"], 0, "it has not ended")
+        with open(trace, encoding="utf-8") as file:
+            (drawn,) = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "call"]
+        self.assertEqual((drawn["pid"], drawn["dur"], drawn["args"]["outcome"]), (process.pid, 7000000, "in flight"))
+        browser = Browser(self)
+        browser.look(1400)
+        browser.open(f"file://{self.page}")
+        browser.wait_for("return document.documentElement.dataset.ready")
+        shown = browser.run("return document.querySelector('section[aria-labelledby=waiting]').innerText.replace(/\u202f/g, ' ')")
+        for word in ("1 call, 1 overdue, the oldest for 7.0 s", f"curl[{process.pid}]", server.destination, "for an answer", "5.0 s"):
+            self.assertIn(word, shown)
+        self.assertEqual(browser.log(), [])
 
 
 class Missing(Reports):

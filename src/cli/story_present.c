@@ -1,0 +1,176 @@
+/*
+ * story_present.c - a story of the policies in use.
+ *
+ * See story_present.h.
+ */
+#include "cli/story_present.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/calls_output.h"
+#include "cli/cli.h"
+#include "cli/inflight.h"
+#include "cli/json.h"
+#include "cli/rows.h"
+#include "cli/running.h"
+#include "cli/select.h"
+#include "cli/status_json.h"
+#include "cli/story_sources.h"
+
+/* As many as a page can show; the longest waits come first. */
+#define CALLS_MAX 2000
+
+/* An array of JSON that goes into memory. */
+struct array {
+    struct json json;
+    FILE *out;
+    char *text;
+    size_t length;
+};
+
+static void array_begin(struct array *array)
+{
+    array->out = open_memstream(&array->text, &array->length);
+    if (array->out == NULL)
+        err(EXIT_FAILURE, "no memory");
+    json_start(&array->json, array->out);
+    json_open(&array->json, NULL, '[');
+}
+
+static char *array_end(struct array *array)
+{
+    json_close(&array->json, ']');
+    if (fclose(array->out) != 0)
+        err(EXIT_FAILURE, "no memory");
+    return array->text;
+}
+
+/* Where a story of segments ends: now, or, if nothing runs any more, with the last sign of a program. */
+static uint64_t find_end(const struct selection *selection)
+{
+    uint64_t seen_ns = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        struct running running;
+        if (selection->at[i].segment.map == NULL)
+            continue;
+        running_collect(&running, &selection->at[i]);
+        const bool is_over = running.ended && running.seen_ns != 0;
+        if (is_over && running.seen_ns > seen_ns)
+            seen_ns = running.seen_ns;
+        running_free(&running);
+        if (!is_over)
+            return clock_wall_ns();
+    }
+    return seen_ns != 0 ? seen_ns : clock_wall_ns();
+}
+
+/* --- calls in flight ---------------------------------------------------------------------------------------------- */
+
+/* A call in flight is an event of no type: it has an end, which is now, and no outcome. */
+static void tell_call(struct story *story, const struct inflight_call *call, uint64_t wall_ns)
+{
+    const struct process_view *process = &call->owner->process;
+    const uint64_t waited_ms = call->waited_ns / NS_PER_MS;
+    struct event event = {.type = EVENT_NONE, .time_ns = wall_ns, .pid = process->pid};
+    event.elapsed_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
+    _Static_assert(sizeof event.program == sizeof process->program &&
+                       sizeof event.target == sizeof call->circuit->target &&
+                       sizeof event.destination == sizeof call->circuit->destination,
+                   "what fits there fits here");
+    memcpy(event.program, process->program, sizeof event.program);
+    memcpy(event.target, call->circuit->target, sizeof event.target);
+    memcpy(event.destination, call->circuit->destination, sizeof event.destination);
+    story_tell(story, &event, call->of->identity, call->of->user, 0);
+}
+
+static char *tell_calls(struct story *story, const struct selection *selection)
+{
+    const uint64_t now_ns = clock_circuit_ns(), wall_ns = clock_wall_ns();
+    struct inflight inflight = {0};
+    struct array calls;
+    for (size_t i = 0; i < selection->count; i++) {
+        const struct selected *selected = &selection->at[i];
+        if (selected->segment.map != NULL && select_has_time(selected))
+            inflight_add(&inflight, &selected->segment, selected, now_ns);
+    }
+    inflight_find_users(&inflight);
+    inflight_sort(&inflight);
+    array_begin(&calls);
+    for (size_t i = 0; i < inflight.count && i < CALLS_MAX; i++) {
+        calls_json(&calls.json, &inflight.at[i], wall_ns);
+        tell_call(story, &inflight.at[i], wall_ns);
+    }
+    inflight_free(&inflight);
+    return array_end(&calls);
+}
+
+/* --- circuits ----------------------------------------------------------------------------------------------------- */
+
+/* What `status --json` writes of a policy; its circuits join the story. */
+static void tell_policy(struct story *story, struct json *json, const struct selected *selected)
+{
+    struct running running;
+    struct rows rows;
+    running_collect(&running, selected);
+    rows_collect_running(&rows, &selected->segment, &running, clock_circuit_ns());
+    status_json(json, selected, &running, &rows);
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct row *row = &rows.at[i];
+        if (row->called)
+            story_add_now(story, &(struct story_circuit){.policy = selected->identity,
+                                                         .owner = selected->user,
+                                                         .target = row->target_name,
+                                                         .destination = row->destination,
+                                                         .state_now = row_state(row),
+                                                         .refused_now = row->counts[COUNT_REFUSED]});
+    }
+    rows_free(&rows);
+    running_free(&running);
+}
+
+/* False: nothing is in use. */
+static bool tell_policies(struct story *story, const struct selection *selection, char **status)
+{
+    struct array policies;
+    bool any = false;
+    array_begin(&policies);
+    for (size_t i = 0; i < selection->count; i++) {
+        const struct selected *selected = &selection->at[i];
+        if (selected->segment.map == NULL || !select_has_time(selected))
+            continue;
+        any = true;
+        tell_policy(story, &policies.json, selected);
+    }
+    *status = array_end(&policies);
+    return any;
+}
+
+bool story_tell_present(struct story *story, const struct whose *choice, uint64_t since_ns, struct present *present)
+{
+    struct selection selection;
+    select_open(&selection, choice, false);
+    select_warn_of_builds(&selection);
+    bool whole = story_read_journals(story, &selection, since_ns);
+    present->calls = tell_calls(story, &selection);
+    story_end(story, since_ns, find_end(&selection));
+    if (!tell_policies(story, &selection, &present->status)) {
+        if (choice->policy_file == NULL)
+            tell_nothing_in_use(&selection, stderr);
+        else
+            fprintf(stderr, "%s is not in use yet: there is nothing to report.\n", shown(choice->policy_file));
+    }
+    for (size_t i = 0; i < selection.count; i++)
+        whole = (selection.at[i].segment.map == NULL || select_was_whole(&selection.at[i])) && whole;
+    whole = !select_missed(&selection) && whole;
+    select_close(&selection);
+    return whole;
+}
+
+void present_free(struct present *present)
+{
+    free(present->status);
+    free(present->calls);
+    *present = (struct present){.status = NULL};
+}
