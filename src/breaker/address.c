@@ -84,6 +84,11 @@ bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key
     return is_address(address) && key_of(circuit, (unsigned int)address) == key;
 }
 
+uint64_t circuit_address_key(const struct circuit *circuit, int address)
+{
+    return is_address(address) ? key_of(circuit, (unsigned int)address) : 0;
+}
+
 void circuit_address_answered(struct circuit *circuit, int address)
 {
     if (!is_address(address))

@@ -175,6 +175,8 @@ uint64_t circuit_pause_ns(const struct settings *settings, unsigned int step);
 int circuit_address_index(struct circuit *circuit, uint64_t key);
 /* Whether the address with that key still has this place. */
 bool circuit_address_is(const struct circuit *circuit, int address, uint64_t key);
+/* The key of the address that has this place now; 0: none. For observers. */
+uint64_t circuit_address_key(const struct circuit *circuit, int address);
 /*
  * Notes that the address answered. Writes only at the first answer that has a neighbour, and when a neighbour failed
  * since the last one; a destination with one address never writes.

@@ -54,7 +54,9 @@ enum {
     OPTION_ENDED,
     OPTION_ACTIVE,
     OPTION_OLDER,
-    OPTION_TRACE
+    OPTION_TRACE,
+    OPTION_TREE,
+    OPTION_DOT
 };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */

@@ -84,20 +84,22 @@ void inflight_add(struct inflight *inflight, const struct segment *segment, cons
         const bool is_charged = !view.in_flight, has_limit = view.due_ns != DUE_NEVER;
         const uint64_t due_ns =
             has_limit && view.grace_ns < DUE_NEVER - view.due_ns ? view.due_ns + view.grace_ns : DUE_NEVER;
-        add_call(inflight, &(struct inflight_call){
-                               .of = of,
-                               .owner = owner,
-                               .circuit = circuit,
-                               .circuit_index = view.circuit,
-                               .place = place,
-                               .number = calls_number(&view),
-                               .phase = view.phase,
-                               .waited_ns = span_since(view.started_ns, now_ns),
-                               .limit_ns = has_limit ? span_since(view.started_ns, view.due_ns) : 0,
-                               .is_overdue = is_charged || (has_limit && now_ns >= due_ns),
-                               .is_charged = is_charged,
-                               .is_probe = view.ticket.token != 0,
-                           });
+        add_call(inflight,
+                 &(struct inflight_call){
+                     .of = of,
+                     .owner = owner,
+                     .circuit = circuit,
+                     .circuit_index = view.circuit,
+                     .place = place,
+                     .number = calls_number(&view),
+                     .phase = view.phase,
+                     .waited_ns = span_since(view.started_ns, now_ns),
+                     .limit_ns = has_limit ? span_since(view.started_ns, view.due_ns) : 0,
+                     .is_overdue = is_charged || (has_limit && now_ns >= due_ns),
+                     .is_charged = is_charged,
+                     .is_probe = view.ticket.token != 0,
+                     .address_key = circuit_address_key(circuits_at(segment, view.circuit), view.ticket.address),
+                 });
     }
     free(known);
     free(places);

@@ -21,6 +21,7 @@ struct inflight_owner {
     struct process_view process; /* its pid is of use here if it is near */
     uint32_t uid;                /* of the process now; of one that is not near, or can't be asked: of its circuits */
     bool is_alive;
+    size_t mark;                 /* for whoever works on the list */
     struct inflight_owner *next; /* for inflight.c alone: another one that had the same place */
 };
 
@@ -35,6 +36,7 @@ struct inflight_call {
     bool is_overdue;
     bool is_charged; /* and was counted as a failure already */
     bool is_probe;
+    uint64_t address_key; /* endpoint_hash of where it goes; 0: not known any more */
 };
 
 struct inflight {

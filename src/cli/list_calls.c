@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "cli/calls_output.h"
+#include "cli/cascade.h"
+#include "cli/cascade_output.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/duration.h"
@@ -22,7 +24,7 @@
 #include "cli/table.h"
 
 static const char help[] =
-    "Usage: sockfuse calls [-f] [--older TIME] [--json] [-p FILE] [DEST]\n"
+    "Usage: sockfuse calls [-f] [--tree] [--older TIME] [--json] [--dot] [-p FILE] [DEST]\n"
     "Shows who waits for whom right now: every call in flight, the longest wait first.\n"
     "\n"
     "DEST is a destination as `sockfuse status` shows it, or a target's name.\n"
@@ -30,7 +32,11 @@ static const char help[] =
     "  -f, --follow       on a terminal: goes on, once a second; else a line for each\n"
     "                     call that has waited for as long as --older says (1s)\n"
     "      --older TIME   only calls that have waited at least so long (500ms, 2s)\n"
-    "      --json         one JSON array; with -f one object a line\n"
+    "      --tree         the cascade: a destination on this host is joined to the program\n"
+    "                     that listens there, whose own calls follow. The last line names\n"
+    "                     the root: for which others wait, and which waits for nobody\n"
+    "      --dot          the same for Graphviz\n"
+    "      --json         one JSON array, with --tree an object; with -f one object a line\n"
     "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
@@ -51,7 +57,7 @@ static const char help[] =
 struct view {
     struct whose choice;
     struct inflight_wish wish;
-    bool follow, as_json, has_older;
+    bool follow, as_json, as_tree, as_dot, has_older;
 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -72,7 +78,9 @@ static bool collect(struct inflight *inflight, const struct selection *selection
             whole = false;
         whole = select_was_whole(selected) && whole;
     }
-    inflight_keep(inflight, &view->wish);
+    const struct inflight_wish all = {.older_ns = view->wish.older_ns};
+    /* A tree is narrowed when it stands: what a destination's program waits for belongs to it. */
+    inflight_keep(inflight, view->as_tree ? &all : &view->wish);
     inflight_find_users(inflight);
     inflight_sort(inflight);
     return whole;
@@ -160,7 +168,52 @@ static void tell_new(const struct inflight *inflight, struct told_list *told, bo
     *told = now;
 }
 
-static void show_screen(const struct inflight *inflight)
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
+
+static void build_tree(struct cascade *cascade, const struct inflight *inflight, const struct selection *selection,
+                       const struct view *view)
+{
+    const struct cascade_wish wish = {view->wish.text, view->wish.destination};
+    cascade_build(cascade, inflight, selection);
+    cascade_narrow(cascade, &wish);
+}
+
+static void print_tree(const struct inflight *inflight, const struct selection *selection, const struct view *view,
+                       FILE *out)
+{
+    struct cascade cascade;
+    build_tree(&cascade, inflight, selection, view);
+    cascade_print(&cascade, out);
+    cascade_free(&cascade);
+}
+
+/* False: not all could be asked for. */
+static bool show_tree(const struct inflight *inflight, const struct selection *selection, const struct view *view)
+{
+    struct cascade cascade;
+    struct json json;
+    build_tree(&cascade, inflight, selection, view);
+    if (view->as_dot) {
+        cascade_dot(&cascade, stdout);
+    } else if (view->as_json) {
+        json_start(&json, stdout);
+        cascade_json(&json, &cascade);
+    } else {
+        cascade_print(&cascade, stdout);
+    }
+    if (cascade.error != 0)
+        warnx("the sockets of this host can't all be asked for (%s), so who listens where is not all seen",
+              strerror(cascade.error));
+    if (cascade.is_cut)
+        warnx("there are more sockets on this host than are looked at");
+    const bool whole = cascade.error == 0 && !cascade.is_cut;
+    cascade_free(&cascade);
+    return whole;
+}
+
+/* --- going on, on a terminal -------------------------------------------------------------------------------------- */
+
+static void show_screen(const struct inflight *inflight, const struct selection *selection, const struct view *view)
 {
     char *text = NULL;
     size_t size = 0;
@@ -171,7 +224,10 @@ static void show_screen(const struct inflight *inflight)
     calls_print_sum(inflight, page);
     if (inflight->count > 0) {
         fputc('\n', page);
-        calls_print_table(inflight, page);
+        if (view->as_tree)
+            print_tree(inflight, selection, view, page);
+        else
+            calls_print_table(inflight, page);
     }
     colour_page(NULL);
     if (fclose(page) != 0)
@@ -189,7 +245,7 @@ static bool follow(struct selection *selection, const struct view *view)
         struct inflight inflight;
         whole = collect(&inflight, selection, view) && whole;
         if (on_screen)
-            show_screen(&inflight);
+            show_screen(&inflight, selection, view);
         else
             tell_new(&inflight, &told, view->as_json);
         inflight_free(&inflight);
@@ -212,8 +268,10 @@ static bool show_once(const struct selection *selection, const struct view *view
 {
     struct inflight inflight;
     struct json json;
-    const bool whole = collect(&inflight, selection, view);
-    if (view->as_json) {
+    bool whole = collect(&inflight, selection, view);
+    if (view->as_tree) {
+        whole = show_tree(&inflight, selection, view) && whole;
+    } else if (view->as_json) {
         const uint64_t wall_ns = clock_wall_ns();
         json_start(&json, stdout);
         json_open(&json, NULL, '[');
@@ -280,6 +338,8 @@ int command_calls(int argc, char **argv)
         {"follow", no_argument, NULL, 'f'},
         {"json", no_argument, NULL, OPTION_JSON},
         {"older", required_argument, NULL, OPTION_OLDER},
+        {"tree", no_argument, NULL, OPTION_TREE},
+        {"dot", no_argument, NULL, OPTION_DOT},
         {NULL, 0, NULL, 0},
     };
     struct view view = {.follow = false};
@@ -294,6 +354,12 @@ int command_calls(int argc, char **argv)
         case OPTION_JSON:
             view.as_json = true;
             break;
+        case OPTION_TREE:
+            view.as_tree = true;
+            break;
+        case OPTION_DOT:
+            view.as_tree = view.as_dot = true;
+            break;
         case OPTION_OLDER:
             if (!span_parse(optarg, &view.wish.older_ns)) {
                 warnx("--older %s: a span such as 500ms or 2s is expected", optarg);
@@ -307,6 +373,14 @@ int command_calls(int argc, char **argv)
     }
     if (argc - optind > 1) {
         warnx("calls: unexpected word '%s'; one DEST can be named", argv[optind + 1]);
+        return usage_error("calls");
+    }
+    if (view.as_tree && view.follow && (view.as_dot || view.as_json || isatty(STDOUT_FILENO) != 1)) {
+        warnx("calls: a tree goes on (-f) on a terminal only");
+        return usage_error("calls");
+    }
+    if (view.as_dot && view.as_json) {
+        warnx("calls: --dot and --json are two forms of one thing; one of them can be asked for");
         return usage_error("calls");
     }
     if (view.follow && !view.has_older && (view.as_json || isatty(STDOUT_FILENO) != 1))

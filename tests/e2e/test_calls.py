@@ -211,8 +211,8 @@ class Following(unittest.TestCase):
         follower = self.follow("--older", "2s")
         self.sandbox.clock.advance_seconds(2)
         line = follower.stdout.readline().decode()
-        self.assertRegex(line, rf"\A\d{{4}}-\S+Z  curl \(pid {first.pid}\) waits for {self.server.destination}: answer, "
-                               r"2\.0s of 1m00s\n\Z")
+        self.assertRegex(line, rf"\A\d{{4}}-\S+Z  curl \(pid {first.pid}\) waits for {self.server.destination}: "
+                               r"answer, 2\.0s of 1m00s\n\Z")
         second = self.hang()
         self.sandbox.clock.advance_seconds(3)
         self.assertIn(f"(pid {second.pid})", follower.stdout.readline().decode())

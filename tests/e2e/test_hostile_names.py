@@ -112,7 +112,7 @@ class HostileNames(unittest.TestCase):
         self.assertTrue(names)
 
     def test_calls_of_such_a_program_to_such_a_place(self):
-        program = shutil.copy("/usr/bin/curl", os.path.join(self.folder, EVIL))
+        program = shutil.copy("/usr/bin/curl", os.path.join(self.folder, EVIL + '"\\l'))
         server = Server(stay_silent, family=socket.AF_UNIX, file=EVIL)
         self.addCleanup(server.stop)
         self.write("[unix:/*]\n")
@@ -123,6 +123,11 @@ class HostileNames(unittest.TestCase):
         self.assertTrue(call["destination"].startswith("unix:/"))
         for words in ((), (call["destination"],), (call["target"],)):
             self.assertIn("answer", self.says("calls", *words).stdout)
+        self.assertIn("root: ", self.says("calls", "--tree").stdout)
+        self.assertEqual(json.loads(self.says("calls", "--tree", "--json").stdout)["root"]["calls"], 1)
+        for line in self.says("calls", "--dot").stdout.splitlines():
+            # Of a label's own quotes each stands behind a backslash, and each backslash of its own is two.
+            self.assertRegex(line, r'\A[^"]*("([^"\\]|\\\\|\\"|\\n)*"[^"]*)*\Z')
         follower = self.sandbox.popen([SOCKFUSE, "calls", "-f", "--older", "0ms"], how="command", stdout=-1)
         self.assertNotRegex(follower.stdout.readline().decode(), CONTROL)
 

@@ -94,12 +94,13 @@ class Commands(unittest.TestCase):
     def test_every_member_of_the_json_is_named(self):
         page = self.page.split("\n.Sh JSON\n")[1].split("\n.Sh ")[0]
         words = set(re.findall(r"\w+", page))
-        status = read("src/cli/status_json.c") + read("src/cli/calls_output.c")
+        status = "".join(read(f"src/cli/{file}.c") for file in ("status_json", "calls_output", "cascade_export"))
         members = set(re.findall(r'json_\w+\(json, "(\w+)"', status))
         members |= set(re.findall(r'\{"(\w+)", COUNT_', status))
         event = read("src/segment/event.c")
         members |= set(re.findall(r'add_\w+\(&?text, "(\w+)"', event)) | set(re.findall(r'\\"(\w+)\\":', event))
         self.assertIn("probes_failed", members)
+        self.assertIn("served_by", members)
         self.assertIn("overdue", members)
         self.assertEqual(members - words, set())
 

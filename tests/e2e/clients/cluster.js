@@ -1,0 +1,13 @@
+// cluster.js PORT URL: two workers of node's cluster, whose pages get URL. The master accepts, and hands connections on.
+const cluster = require('cluster');
+const http = require('http');
+
+const [port, url] = process.argv.slice(2);
+if (cluster.isPrimary) {
+    cluster.fork();
+    cluster.fork();
+} else {
+    http.createServer((request, response) => {
+        http.get(url, (answer) => answer.pipe(response)).on('error', () => response.end());
+    }).listen(Number(port), '127.0.0.1');
+}
