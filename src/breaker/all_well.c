@@ -11,7 +11,7 @@
 #include "breaker/word.h"
 
 _Static_assert(CIRCUIT_CLOSED == 0 && WORD_FAILURES_SHIFT == WORD_CLOSED_GENERATION_BITS,
-               "a quiet circuit's word is its generation");
+               "such a circuit's word is its generation");
 
 bool circuit_is_closed(const struct circuit *circuit)
 {
@@ -31,7 +31,7 @@ bool circuit_is_blocked(const struct circuit *circuit, uint64_t now_ns)
     return word.state == CIRCUIT_OPEN && word_until(word.deadline, now_ns) > 0;
 }
 
-bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation)
+bool circuit_is_well(const struct circuit *circuit, uint64_t *generation)
 {
     uint64_t raw = atomic_load_explicit(&circuit->word, memory_order_acquire);
 

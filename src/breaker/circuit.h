@@ -148,19 +148,19 @@ void circuit_observe_holders(const struct circuit *circuit, holder_alive_fn *ali
 
 /*
  * One load each, for what is dear to do for every call: closed; open; open, and its pause not over; closed, and no
- * failure counted. A call that passes a quiet circuit has a ticket of that generation (which may be NULL: not asked
+ * failure counted. A call that passes a circuit that is well has a ticket of that generation (which may be NULL: not asked
  * for).
  */
 bool circuit_is_closed(const struct circuit *circuit);
 bool circuit_is_open(const struct circuit *circuit);
 bool circuit_is_blocked(const struct circuit *circuit, uint64_t now_ns);
-bool circuit_is_quiet(const struct circuit *circuit, uint64_t *generation);
-/* What circuit_settle comes to for a success, not slow, of a generation in which the circuit was just seen quiet. */
+bool circuit_is_well(const struct circuit *circuit, uint64_t *generation);
+/* What circuit_settle comes to for a success, not slow, of a generation in which the circuit was just seen well. */
 void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
                            uint64_t generation, uint64_t now_ns);
 
 /*
- * Makes a quiet circuit that nobody uses another destination's: closed, counters and addresses forgotten, under a
+ * Makes a circuit that is well and that nobody uses another destination's: closed, counters and addresses forgotten, under a
  * generation of its own, so that the outcome of a call that was admitted before is late.
  */
 void circuit_reset(struct circuit *circuit);

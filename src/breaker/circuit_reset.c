@@ -1,7 +1,7 @@
 /*
  * circuit_reset.c - a circuit's place goes to another destination.
  *
- * Places are few and memory is fixed, so a circuit that is quiet and unused may become another one. Who still holds a
+ * Places are few and memory is fixed, so a circuit that is well and unused may become another one. Who still holds a
  * ticket of the former finds another generation. No clock, no lock; the caller has seen to it that no call is in
  * flight.
  */

@@ -103,7 +103,7 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     if (!connection)
         return false;
     connection->epoch = lineage_epoch();
-    guard_quiet_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
+    guard_call_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
     connection->raced_since = races_now();
     connection->forks = lineage_forks();
     connection->station = station;

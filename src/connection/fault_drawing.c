@@ -212,7 +212,7 @@ OWN_FRAME int rehearsal_request(struct connection *connection, int fd)
 {
     const struct target *target = connection_target(connection);
     struct segment *segment = &connection->station->segment;
-    const struct quiet_place place = connection->place;
+    const struct call_place place = connection->place;
     if (connection_has(connection, CONNECTION_FAULTY)) {
         if (is_final(rehearsal_kind(connection)))
             return SENDING_FAULTY;

@@ -174,7 +174,7 @@ static void play(struct connection *connection, int fd, enum fault_kind kind, co
 static bool play_slowly(struct connection *connection, int fd, const struct iovec *vector, size_t count,
                         ssize_t *result)
 {
-    const struct quiet_place place = connection->place;
+    const struct call_place place = connection->place;
     uint32_t delay_ms = atomic_load_explicit(&connection->fault, memory_order_relaxed) >> FAULT_VALUE_SHIFT;
     if (!vector || count == 0 || !begins_to_play(connection))
         return false;

@@ -118,7 +118,7 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
                                       uint64_t now_ns)
 {
     const struct station *former = connection->station;
-    struct quiet_place place = connection->place;
+    struct call_place place = connection->place;
     struct circuit_texts texts;
     uint32_t call = CALL_NONE, old_circuit = attempt->circuit;
     /* A file that was written over names destinations that never were. */
@@ -138,7 +138,7 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
     connection->place.call = CALL_NONE;
     guard_forget(&connection->station->guard, place.call, attempt->target, attempt->shard, now_ns);
     connection->station = present;
-    guard_quiet_place(&present->guard, attempt->circuit, call, &place);
+    guard_call_place(&present->guard, attempt->circuit, call, &place);
     connection->place = place;
     return admission;
 }

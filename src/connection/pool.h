@@ -85,7 +85,7 @@ struct connection {
     uint32_t epoch;                        /* the process (lineage.h) whose call it is */
     _Atomic(const struct target *) target; /* another one after a reload */
     _Atomic(const struct policy *) policy; /* the target's */
-    struct quiet_place place;              /* in the segment: its circuit, and the record of its calls */
+    struct call_place place;               /* in the segment: its circuit, and the record of its calls */
     /* The second line, with the end of `place`. */
     uint64_t address_key;
     _Atomic uint64_t waiting_since_ns; /* real clock: since the attempt, the connection, or its last request */

@@ -49,7 +49,7 @@ static inline bool is_last_request_over(const struct connection *connection, con
  * between, or a handler of a signal that jumps out there, leaves what contradicts itself: then the long way is gone,
  * which goes by the record.
  */
-HOT bool quiet_begins(descriptor entry)
+HOT bool short_exchange_begins(descriptor entry)
 {
     struct connection *connection = judgement_of(entry);
     if (!connection || !is_plain(connection, STATE_IDLE))
@@ -68,7 +68,7 @@ HOT bool quiet_begins(descriptor entry)
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != engine_policy())
         return false;
     connection_moves_on(connection, STATE_IDLE, ON_BEGINNING);
-    if (!guard_begin_quietly(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
+    if (!guard_begin_short(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
         connection_moves_on(connection, STATE_REQUESTED, ON_WITHDRAWAL);
         return false;
     }
@@ -92,7 +92,7 @@ static bool is_success(const struct target *target, const void *first, size_t co
     return status != 0 && outcome_status_succeeds(&target->rules, status);
 }
 
-HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int flags)
+HOT bool short_exchange_answers(descriptor entry, const void *first, size_t count, int flags)
 {
     struct connection *connection = judgement_of(entry);
     if (!connection || !is_plain(connection, STATE_REQUESTED) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
@@ -106,8 +106,8 @@ HOT bool quiet_answers(descriptor entry, const void *first, size_t count, int fl
         return false;
     uint64_t now_ns = time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
-    if (!guard_settle_quietly(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
-                              clock_circuit_at(now_ns)))
+    if (!guard_settle_short(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
+                            clock_circuit_at(now_ns)))
         return false;
     connection_moves_on(connection, STATE_REQUESTED, ON_ANSWER);
     return true;

@@ -44,20 +44,20 @@ enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const 
  * answered before, and the first byte of its answer, if that is no failure by itself (no HTTP, or a status that says
  * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
  * long way is to be gone. `now_ns` may lie a few milliseconds back. The places in the segment are looked up once for a
- * connection, while the guard has its holder; guard_quiet_place is false if there are none.
+ * connection, while the guard has its holder; guard_call_place is false if there are none.
  */
-struct quiet_place {
+struct call_place {
     struct circuit_entry *entry;
     struct call *record;
     const struct segment *segment;
     uint32_t holder, circuit;
     _Atomic uint32_t call; /* CALL_NONE when somebody else has it to judge */
 };
-bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place);
-bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
-                         uint64_t now_ns);
-bool guard_settle_quietly(const struct quiet_place *place, const struct target *target, uint64_t waited_ns,
-                          uint64_t now_ns);
+bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place);
+bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
+                       uint64_t now_ns);
+bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
+                        uint64_t now_ns);
 
 /*
  * The attempt is connected, nothing is sent; `now_ns`: since when. AT connect_timeout or later it is charged as overdue

@@ -1,7 +1,7 @@
 /*
  * short_way.c - the short way of a request on a kept connection and of its answer, while all is well.
  *
- * Nearly all calls of a busy client are of one kind: the circuit is quiet (closed, no failure counted), nobody has
+ * Nearly all calls of a busy client are of one kind: the circuit is well (closed, no failure counted), nobody has
  * forced it, nothing on it can be overdue, and the call's ticket is the one that the last call on the connection had.
  * For these guard_begin and guard_settle come to a few loads and a few atomic steps, and that is what stands here.
  *
@@ -14,7 +14,7 @@
 #include "segment/circuits.h"
 #include "segment/due.h"
 
-bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct quiet_place *place)
+bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place)
 {
     place->entry = circuits_entry(guard->segment, circuit);
     place->record = record_at(guard->segment, call);
@@ -25,13 +25,13 @@ bool guard_quiet_place(const struct guard *guard, uint32_t circuit, uint32_t cal
     return place->entry != NULL && place->record != NULL;
 }
 
-static inline uint32_t call_of(const struct quiet_place *place)
+static inline uint32_t call_of(const struct call_place *place)
 {
     return atomic_load_explicit(&place->call, memory_order_relaxed);
 }
 
 /* Whether the record is still the process's, for a call that nobody else has to judge. */
-static inline bool is_own(const struct quiet_place *place)
+static inline bool is_own(const struct call_place *place)
 {
     uint32_t call = call_of(place);
 
@@ -43,18 +43,18 @@ static inline bool is_own(const struct quiet_place *place)
  * Whether a closed circuit's calls pass, and count by the target's own settings. A word that is over is one that holds,
  * here: on the long way the next call takes it away.
  */
-static bool is_usual(const struct quiet_place *place, const struct target *target)
+static bool is_usual(const struct call_place *place, const struct target *target)
 {
     return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
            atomic_load_explicit(&place->entry->forced, memory_order_relaxed) == 0;
 }
 
 /* Whether the record is still this process's, and its last ticket that of the present circuit and of no probe. */
-static inline bool is_quiet(const struct quiet_place *place, uint64_t *generation, uint64_t *state)
+static inline bool has_present_ticket(const struct call_place *place, uint64_t *generation, uint64_t *state)
 {
     const struct call *record = place->record;
 
-    if (!circuit_is_quiet(&place->entry->circuit, generation) || !is_own(place))
+    if (!circuit_is_well(&place->entry->circuit, generation) || !is_own(place))
         return false;
     /* Acquire: with the state come the fields. */
     *state = atomic_load_explicit(&record->state, memory_order_acquire);
@@ -69,13 +69,13 @@ static bool can_be_followed(uint64_t state)
     return state_settled(state) != CALL_UNSETTLED && !state_is_taken(state) && state_number(state) != UINT32_MAX;
 }
 
-bool guard_begin_quietly(const struct quiet_place *place, const struct target *target, uint64_t address_key,
-                         uint64_t now_ns)
+bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
+                       uint64_t now_ns)
 {
     struct circuit *circuit = &place->entry->circuit;
     uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns), generation, state;
 
-    if (!is_usual(place, target) || !is_quiet(place, &generation, &state) || !can_be_followed(state) ||
+    if (!is_usual(place, target) || !has_present_ticket(place, &generation, &state) || !can_be_followed(state) ||
         due_has_come(&place->segment->map->calls_due, now_ns) ||
         !circuit_address_is(circuit, record_address(place->record), address_key))
         return false;
@@ -91,8 +91,8 @@ bool guard_begin_quietly(const struct quiet_place *place, const struct target *t
     return true;
 }
 
-bool guard_settle_quietly(const struct quiet_place *place, const struct target *target, uint64_t waited_ns,
-                          uint64_t now_ns)
+bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
+                        uint64_t now_ns)
 {
     const struct settings *settings = &target->breaker;
     struct circuit *circuit = &place->entry->circuit;
@@ -101,7 +101,7 @@ bool guard_settle_quietly(const struct quiet_place *place, const struct target *
     if (!is_usual(place, target) || target->all_recorded ||
         (settings->slow_call_ns != 0 && waited_ns > settings->slow_call_ns) ||
         now_ns >= atomic_load_explicit(&place->record->due_ns, memory_order_relaxed) ||
-        !is_quiet(place, &generation, &state) ||
+        !has_present_ticket(place, &generation, &state) ||
         state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
         !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;

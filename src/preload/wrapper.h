@@ -69,7 +69,7 @@ static inline bool wrapper_is_plain(ssize_t result, const struct iovec *first, s
     ({                                                                                                                 \
         const size_t send_size = (size), send_bytes = send_size == UNKNOWN ? 1 : send_size;                            \
         int send_verdict = UNLIKELY(send_bytes == 0) ? 0                                                               \
-                           : LIKELY(send_bytes < UPLOAD_LARGE && quiet_begins(entry))                                  \
+                           : LIKELY(send_bytes < UPLOAD_LARGE && short_exchange_begins(entry))                         \
                                ? SENDING_BEGINS                                                                        \
                                : wrapper_sending(entry, fd, send_bytes);                                               \
         ssize_t send_taken = -1;                                                                                       \
@@ -120,7 +120,7 @@ static inline ssize_t wrapper_received(descriptor entry, int fd, ssize_t result,
 static inline ssize_t wrapper_received_bytes(descriptor entry, int fd, ssize_t result, void *bytes, size_t count,
                                              int flags)
 {
-    if (LIKELY(result > 0 && quiet_answers(entry, bytes, (size_t)result, flags)))
+    if (LIKELY(result > 0 && short_exchange_answers(entry, bytes, (size_t)result, flags)))
         return result;
     struct iovec vector = {bytes, count};
     return wrapper_received(entry, fd, result, &(struct received){&vector, 1, count, flags});
@@ -189,7 +189,7 @@ static inline ssize_t wrapper_received_vector(descriptor entry, int fd, ssize_t 
 {
     if (LIKELY(result > 0 && count > 0)) {
         size_t first = (size_t)result < vector->iov_len ? (size_t)result : vector->iov_len;
-        if (LIKELY(quiet_answers(entry, vector->iov_base, first, flags)))
+        if (LIKELY(short_exchange_answers(entry, vector->iov_base, first, flags)))
             return result;
     }
     struct received received = {vector, count, result == 0 ? vector_bytes(vector, count) : 1, flags};

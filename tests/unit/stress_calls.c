@@ -36,7 +36,7 @@ struct arena {
     _Atomic uint64_t now_ns;
     _Atomic bool over;
     _Atomic uint32_t violations;
-    _Atomic uint64_t probes, refusals, passes, quiet;
+    _Atomic uint64_t probes, refusals, passes, by_short_way;
     struct {
         _Atomic uint32_t holder; /* who holds a probe; 0: nobody */
     } probing[PROCESSES][THREADS];
@@ -111,15 +111,15 @@ static struct observation draw_end(struct worker *worker, bool good)
 static void go_on(struct worker *worker, const struct attempt *attempt, uint32_t call)
 {
     struct guard_bench *bench = worker->bench;
-    struct quiet_place place;
-    bool good = guard_quiet_place(&bench->guard, bench->circuit, call, &place);
+    struct call_place place;
+    bool good = guard_call_place(&bench->guard, bench->circuit, call, &place);
 
     for (uint32_t turns = draw(worker, 6); good && turns > 0; turns--) {
         uint64_t now_ns = now_of(worker);
         enum admission admission = ADMIT_PASS;
 
-        if (guard_begin_quietly(&place, &bench->target, attempt->address_key, now_ns))
-            atomic_fetch_add(&arena->quiet, 1);
+        if (guard_begin_short(&place, &bench->target, attempt->address_key, now_ns))
+            atomic_fetch_add(&arena->by_short_way, 1);
         else
             admission = guard_begin(&bench->guard, attempt, call, now_ns);
         if (admission_refuses(admission)) {
@@ -132,7 +132,7 @@ static void go_on(struct worker *worker, const struct attempt *attempt, uint32_t
         good = draw(worker, 4) != 0;
         struct observation end = draw_end(worker, good);
         end_probe(worker);
-        if (!good || !guard_settle_quietly(&place, &bench->target, end.waited_ns, now_ns))
+        if (!good || !guard_settle_short(&place, &bench->target, end.waited_ns, now_ns))
             guard_settle(&bench->guard, call, &bench->target, worker->thread, &end, now_ns);
     }
 }
@@ -237,7 +237,7 @@ static void await(pid_t child, bool was_killed)
 static bool has_seen_enough(void)
 {
     return atomic_load(&arena->probes) > 0 && atomic_load(&arena->refusals) > 0 && atomic_load(&arena->passes) > 100 &&
-           atomic_load(&arena->quiet) > 10;
+           atomic_load(&arena->by_short_way) > 10;
 }
 
 /*
@@ -278,11 +278,11 @@ static void settle_accounts(struct guard_bench *bench, unsigned int most_missing
     bench_bury(bench);
     for (unsigned int call = 0; call < CAPACITY_CALLS; call++)
         assert_int_equal(atomic_load(&bench->segment.call_owner[call]), 0);
-    print_message("%llu passed (%llu quietly), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
-                  (unsigned long long)arena->passes, (unsigned long long)arena->quiet,
-                  (unsigned long long)arena->probes, (unsigned long long)arena->refusals,
-                  (unsigned long long)bench_sum(bench, COUNT_OVERDUE), (unsigned long long)bench_sum(bench, COUNT_LATE),
-                  (unsigned long long)bench_sum(bench, COUNT_OPENED));
+    print_message(
+        "%llu passed (%llu by the short way), %llu probes, %llu refused, %llu overdue, %llu late, %llu opened\n",
+        (unsigned long long)arena->passes, (unsigned long long)arena->by_short_way, (unsigned long long)arena->probes,
+        (unsigned long long)arena->refusals, (unsigned long long)bench_sum(bench, COUNT_OVERDUE),
+        (unsigned long long)bench_sum(bench, COUNT_LATE), (unsigned long long)bench_sum(bench, COUNT_OPENED));
 
     uint64_t missing = bench_sum(bench, COUNT_ADMITTED) - bench_late_or_counted(bench);
     assert_in_range(missing, 0, most_missing);

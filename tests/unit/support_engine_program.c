@@ -90,14 +90,14 @@ static bool is_plain(ssize_t result, const struct iovec *first)
 
 static bool begins_shortly(descriptor entry, size_t bytes)
 {
-    bool begins = bench_takes_short_way && bytes < UPLOAD_LARGE && quiet_begins(entry);
+    bool begins = bench_takes_short_way && bytes < UPLOAD_LARGE && short_exchange_begins(entry);
     bench_short_begins += begins;
     return begins;
 }
 
 static bool answers_shortly(descriptor entry, const void *bytes, size_t count, int flags)
 {
-    bool answers = bench_takes_short_way && quiet_answers(entry, bytes, count, flags);
+    bool answers = bench_takes_short_way && short_exchange_answers(entry, bytes, count, flags);
     bench_short_answers += answers;
     return answers;
 }

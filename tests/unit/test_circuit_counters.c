@@ -119,20 +119,20 @@ static void counters_sum_their_shards_and_ignore_what_is_no_counter(void **state
         assert_int_equal(counters_sum(counters, counter), counter == COUNT_SLOW ? 3 * COUNTER_SHARDS + 1 : 0);
 }
 
-static void closed_and_quiet_tell_what_they_say(void **state)
+static void closed_and_well_tell_what_they_say(void **state)
 {
     struct breaker_bench *bench = *state;
     const struct circuit *circuit = bench->circuit;
 
-    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit, NULL));
+    assert_true(circuit_is_closed(circuit) && circuit_is_well(circuit, NULL));
     breaker_call(bench, breaker_failure);
-    assert_true(circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
+    assert_true(circuit_is_closed(circuit) && !circuit_is_well(circuit, NULL));
     breaker_open(bench);
-    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_well(circuit, NULL));
     breaker_probe(bench);
-    assert_true(!circuit_is_closed(circuit) && !circuit_is_quiet(circuit, NULL));
+    assert_true(!circuit_is_closed(circuit) && !circuit_is_well(circuit, NULL));
     assert_int_equal(breaker_settle(bench, bench->ticket, breaker_success), SETTLED_COUNTED);
-    assert_true(circuit_is_closed(circuit) && circuit_is_quiet(circuit, NULL));
+    assert_true(circuit_is_closed(circuit) && circuit_is_well(circuit, NULL));
     assert_int_equal(bench->transitions, 3);
 }
 
@@ -154,7 +154,7 @@ static void a_circuit_that_is_reset_forgets_all_and_its_old_calls_are_late(void 
     for (unsigned int counter = 0; counter < COUNTERS; counter++)
         assert_int_equal(breaker_sum(bench, counter), 0);
     assert_int_equal(circuit_address_index(bench->circuit, 6), 0);
-    assert_true(circuit_is_quiet(bench->circuit, NULL));
+    assert_true(circuit_is_well(bench->circuit, NULL));
     assert_int_equal(breaker_view(bench).since_ns, 0);
     bench->openings = bench->admitted = bench->refused = bench->settled = 0;
     assert_int_equal(breaker_settle(bench, before_opening, breaker_failure), SETTLED_LATE);
@@ -170,7 +170,7 @@ int main(void)
         breaker_test(every_outcome_is_counted_once_with_its_kind),
         breaker_test(a_late_outcome_is_counted_as_late_and_as_nothing_else),
         breaker_test(counters_sum_their_shards_and_ignore_what_is_no_counter),
-        breaker_test(closed_and_quiet_tell_what_they_say),
+        breaker_test(closed_and_well_tell_what_they_say),
         breaker_test(a_circuit_that_is_reset_forgets_all_and_its_old_calls_are_late),
     };
 

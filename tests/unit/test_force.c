@@ -382,23 +382,23 @@ static void the_short_ways_end_with_a_force_and_begin_again_after_its_end(void *
 {
     struct guard_bench *bench = *state;
     struct attempt attempt = {.target = &bench->target, .circuit = bench->circuit, .address_key = ADDRESS_A};
-    struct quiet_place place;
+    struct call_place place;
     uint32_t call = bench_call(bench);
 
     bench_connected(bench, call);
     bench_requested(bench, call);
     bench_settle(bench, call, SEEN_BYTES, 0, 0);
-    assert_true(guard_quiet_place(&bench->guard, bench->circuit, call, &place));
+    assert_true(guard_call_place(&bench->guard, bench->circuit, call, &place));
     say_for(bench, FORCED_OPEN, 60 * NS_PER_S);
-    assert_false(guard_begin_quietly(&place, &bench->target, ADDRESS_A, bench->now_ns));
+    assert_false(guard_begin_short(&place, &bench->target, ADDRESS_A, bench->now_ns));
     assert_int_equal(guard_begin(&bench->guard, &attempt, call, bench->now_ns), ADMIT_REFUSED_FORCED);
     bench->now_ns += 60 * NS_PER_S;
     /* The first one goes the long way, and takes the word away. */
-    assert_false(guard_begin_quietly(&place, &bench->target, ADDRESS_A, bench->now_ns));
+    assert_false(guard_begin_short(&place, &bench->target, ADDRESS_A, bench->now_ns));
     assert_int_equal(guard_begin(&bench->guard, &attempt, call, bench->now_ns), ADMIT_PASS);
-    assert_true(guard_settle_quietly(&place, &bench->target, 0, bench->now_ns));
-    assert_true(guard_begin_quietly(&place, &bench->target, ADDRESS_A, bench->now_ns));
-    assert_true(guard_settle_quietly(&place, &bench->target, 0, bench->now_ns));
+    assert_true(guard_settle_short(&place, &bench->target, 0, bench->now_ns));
+    assert_true(guard_begin_short(&place, &bench->target, ADDRESS_A, bench->now_ns));
+    assert_true(guard_settle_short(&place, &bench->target, 0, bench->now_ns));
     assert_int_equal(bench_events(bench, EVENT_FORCED, NULL), 2);
     bench_forget(bench, call);
 }

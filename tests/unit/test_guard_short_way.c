@@ -1,5 +1,5 @@
 /*
- * test_guard_quiet.c - the short way of a kept connection's calls: it leaves what the long way leaves, and where
+ * test_guard_short_way.c - the short way of a kept connection's calls: it leaves what the long way leaves, and where
  * anything is not as usual it does nothing.
  */
 #include "support_guard.h"
@@ -14,20 +14,20 @@
 #include "guard/operator.h"
 #include "segment/layout.h"
 
-static bool begin_quietly(struct guard_bench *bench, uint32_t call)
+static bool begin_short(struct guard_bench *bench, uint32_t call)
 {
-    struct quiet_place place;
+    struct call_place place;
 
-    return guard_quiet_place(&bench->guard, bench->circuit, call, &place) &&
-           guard_begin_quietly(&place, &bench->target, ADDRESS_A, bench->now_ns);
+    return guard_call_place(&bench->guard, bench->circuit, call, &place) &&
+           guard_begin_short(&place, &bench->target, ADDRESS_A, bench->now_ns);
 }
 
-static bool settle_quietly(struct guard_bench *bench, uint32_t call, uint64_t waited_ns)
+static bool settle_short(struct guard_bench *bench, uint32_t call, uint64_t waited_ns)
 {
-    struct quiet_place place;
+    struct call_place place;
 
-    return guard_quiet_place(&bench->guard, bench->circuit, call, &place) &&
-           guard_settle_quietly(&place, &bench->target, waited_ns, bench->now_ns);
+    return guard_call_place(&bench->guard, bench->circuit, call, &place) &&
+           guard_settle_short(&place, &bench->target, waited_ns, bench->now_ns);
 }
 
 static enum admission begin(struct guard_bench *bench, uint32_t call)
@@ -96,25 +96,25 @@ static void restore(const struct guard_bench *bench, char *from)
 
 static void assert_both_ways_go_on_to_the_same(struct guard_bench *bench, uint32_t call)
 {
-    char *before, *quietly[2];
+    char *before, *by_short[2];
 
     bench->now_ns += 7;
     before = image(bench);
-    assert_true(begin_quietly(bench, call));
-    quietly[0] = image(bench);
+    assert_true(begin_short(bench, call));
+    by_short[0] = image(bench);
     bench->now_ns += 90;
-    assert_true(settle_quietly(bench, call, 90));
-    quietly[1] = image(bench);
+    assert_true(settle_short(bench, call, 90));
+    by_short[1] = image(bench);
 
     restore(bench, before);
     bench->now_ns -= 90;
     assert_int_equal(begin(bench, call), ADMIT_PASS);
-    assert_same(bench, quietly[0]);
+    assert_same(bench, by_short[0]);
     bench->now_ns += 90;
     assert_int_equal(settle(bench, call, 90).verdict, VERDICT_SUCCESS);
-    assert_same(bench, quietly[1]);
-    free(quietly[0]);
-    free(quietly[1]);
+    assert_same(bench, by_short[1]);
+    free(by_short[0]);
+    free(by_short[1]);
     bench_forget(bench, call);
 }
 
@@ -185,7 +185,7 @@ static void assert_nothing_is_begun(struct guard_bench *bench, uint32_t call)
 {
     char *before = image(bench);
 
-    assert_false(begin_quietly(bench, call));
+    assert_false(begin_short(bench, call));
     assert_same(bench, before);
     free(before);
 }
@@ -194,7 +194,7 @@ static void assert_nothing_is_settled(struct guard_bench *bench, uint32_t call, 
 {
     char *before = image(bench);
 
-    assert_false(settle_quietly(bench, call, waited_ns));
+    assert_false(settle_short(bench, call, waited_ns));
     assert_same(bench, before);
     free(before);
 }
@@ -210,7 +210,7 @@ static uint32_t in_flight(struct guard_bench *bench)
 {
     uint32_t call = answered(bench);
 
-    assert_true(begin_quietly(bench, call));
+    assert_true(begin_short(bench, call));
     return call;
 }
 
@@ -230,8 +230,8 @@ static void a_counted_failure_takes_both_to_the_long_way_which_forgets_it(void *
     assert_neither(bench, between, flying);
     assert_int_equal(settle(bench, flying, 0).verdict, VERDICT_SUCCESS);
     assert_int_equal(bench_failures(bench), 0);
-    assert_true(begin_quietly(bench, between));
-    assert_true(settle_quietly(bench, between, 0));
+    assert_true(begin_short(bench, between));
+    assert_true(settle_short(bench, between, 0));
     end(bench, between, flying);
 }
 
@@ -271,9 +271,9 @@ static void a_ticket_of_a_former_generation_is_no_good(void **state)
     assert_int_equal(bench_sum(bench, COUNT_LATE), 1);
     /* The long way brings the record into the present generation. */
     assert_int_equal(begin(bench, between), ADMIT_PASS);
-    assert_true(settle_quietly(bench, between, 0));
-    assert_true(begin_quietly(bench, between));
-    assert_true(settle_quietly(bench, between, 0));
+    assert_true(settle_short(bench, between, 0));
+    assert_true(begin_short(bench, between));
+    assert_true(settle_short(bench, between, 0));
     end(bench, between, flying);
 }
 
@@ -310,7 +310,7 @@ static void an_operators_word_and_every_mode_but_enforce_and_observe_do_so_too(v
         assert_neither(bench, between, flying);
     }
     atomic_store(&entry->forced, (uint32_t)FORCED_NONE);
-    assert_true(settle_quietly(bench, flying, 0));
+    assert_true(settle_short(bench, flying, 0));
     end(bench, between, flying);
 }
 
@@ -320,8 +320,8 @@ static void nothing_is_begun_while_a_call_may_be_overdue(void **state)
     uint32_t between = answered(bench), hanging = bench_call(bench);
 
     bench->now_ns += 10 * NS_PER_S - 2 * NS_PER_MS; /* due times are kept to a millisecond */
-    assert_true(begin_quietly(bench, between));
-    assert_true(settle_quietly(bench, between, 0));
+    assert_true(begin_short(bench, between));
+    assert_true(settle_short(bench, between, 0));
     bench->now_ns += 2 * NS_PER_MS;
     assert_nothing_is_begun(bench, between);
     assert_int_equal(begin(bench, between), ADMIT_PASS);
@@ -329,14 +329,14 @@ static void nothing_is_begun_while_a_call_may_be_overdue(void **state)
     end(bench, hanging, between);
 }
 
-static void a_quiet_request_is_overdue_in_its_time_and_its_answer_then_comes_late(void **state)
+static void a_short_request_is_overdue_in_its_time_and_its_answer_then_comes_late(void **state)
 {
     struct guard_bench *bench = *state;
     uint32_t call = answered(bench), other = answered(bench);
 
     /* From now on: what was noted before is the attempts' connect_timeout, which is later. */
     bench->target.response_timeout_ns = 5 * NS_PER_S;
-    assert_true(begin_quietly(bench, call));
+    assert_true(begin_short(bench, call));
     bench->now_ns += 5 * NS_PER_S;
     assert_int_equal(begin(bench, other), ADMIT_PASS);
     assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
@@ -346,13 +346,13 @@ static void a_quiet_request_is_overdue_in_its_time_and_its_answer_then_comes_lat
     end(bench, call, other);
 }
 
-static void a_quiet_request_whose_answer_comes_at_its_limit_takes_the_long_way(void **state)
+static void a_short_request_whose_answer_comes_at_its_limit_takes_the_long_way(void **state)
 {
     struct guard_bench *bench = *state;
     uint32_t call = answered(bench);
 
     bench->target.response_timeout_ns = 5 * NS_PER_S;
-    assert_true(begin_quietly(bench, call));
+    assert_true(begin_short(bench, call));
     bench->now_ns += 5 * NS_PER_S;
     assert_nothing_is_settled(bench, call, 5 * NS_PER_S);
     assert_int_equal(settle(bench, call, 5 * NS_PER_S).kind, FAILURE_RESPONSE_TIMEOUT);
@@ -371,7 +371,7 @@ static void slow_answers_and_recorded_ones_take_the_long_way(void **state)
     bench->target.all_recorded = true;
     assert_nothing_is_settled(bench, call, 100);
     bench->target.all_recorded = false;
-    assert_true(settle_quietly(bench, call, 100));
+    assert_true(settle_short(bench, call, 100));
     bench_forget(bench, call);
 }
 
@@ -386,7 +386,7 @@ static void only_a_settled_call_is_followed_and_only_one_in_flight_is_settled(vo
     assert_nothing_is_settled(bench, connecting, 0);
     assert_nothing_is_begun(bench, flying);
     assert_nothing_is_settled(bench, between, 0);
-    assert_true(settle_quietly(bench, flying, 0));
+    assert_true(settle_short(bench, flying, 0));
     assert_nothing_is_settled(bench, flying, 0);
     end(bench, connecting, between);
     bench_forget(bench, flying);
@@ -443,15 +443,15 @@ static void a_number_that_has_gone_round_takes_the_long_way(void **state)
     bench_forget(bench, call);
 }
 
-static void live_quietly(struct guard_bench *bench)
+static void live_short(struct guard_bench *bench)
 {
     in_flight(bench);
 }
 
-static void a_killed_process_leaves_its_quiet_call_neutral(void **state)
+static void a_killed_process_leaves_its_short_call_neutral(void **state)
 {
     struct guard_bench *bench = *state;
-    pid_t child = bench_child(bench, live_quietly);
+    pid_t child = bench_child(bench, live_short);
 
     bench_kill(bench, child);
     bench->now_ns += 3600 * NS_PER_S;
@@ -478,11 +478,11 @@ static void *work(void *context)
     struct guard_bench *bench = worker->bench;
 
     for (unsigned int turn = 0; turn < TURNS; turn++) {
-        if ((turn + worker->number) % 3 == 0 || !begin_quietly(bench, worker->call))
+        if ((turn + worker->number) % 3 == 0 || !begin_short(bench, worker->call))
             begin(bench, worker->call);
         if (turn % 64 == worker->number)
             bench_settle(bench, worker->call, SEEN_END, 0, 0);
-        if ((turn + worker->number) % 5 == 0 || !settle_quietly(bench, worker->call, 0))
+        if ((turn + worker->number) % 5 == 0 || !settle_short(bench, worker->call, 0))
             settle(bench, worker->call, 0);
     }
     return NULL;
@@ -523,14 +523,14 @@ int main(void)
         GUARD_TEST(a_probes_ticket_is_no_good),
         GUARD_TEST(an_operators_word_and_every_mode_but_enforce_and_observe_do_so_too),
         GUARD_TEST(nothing_is_begun_while_a_call_may_be_overdue),
-        GUARD_TEST(a_quiet_request_is_overdue_in_its_time_and_its_answer_then_comes_late),
-        GUARD_TEST(a_quiet_request_whose_answer_comes_at_its_limit_takes_the_long_way),
+        GUARD_TEST(a_short_request_is_overdue_in_its_time_and_its_answer_then_comes_late),
+        GUARD_TEST(a_short_request_whose_answer_comes_at_its_limit_takes_the_long_way),
         GUARD_TEST(slow_answers_and_recorded_ones_take_the_long_way),
         GUARD_TEST(only_a_settled_call_is_followed_and_only_one_in_flight_is_settled),
         GUARD_TEST(somebody_elses_record_and_none_at_all_are_left_alone),
         GUARD_TEST(an_address_that_lost_its_place_is_looked_up_anew),
         GUARD_TEST(a_number_that_has_gone_round_takes_the_long_way),
-        GUARD_TEST(a_killed_process_leaves_its_quiet_call_neutral),
+        GUARD_TEST(a_killed_process_leaves_its_short_call_neutral),
         GUARD_TEST(threads_on_one_connection_settle_each_call_once),
     };
 
