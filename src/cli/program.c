@@ -94,11 +94,11 @@ static bool program_behind_env(struct program *program, char *argument, char *pa
                  strncmp(argument, "--split-string", 14) == 0;
     if (!split)
         return program_find(argument, path, size);
-    char *rest = argument + strcspn(argument, "S=g") + 1;
-    if (argument[1] == '-' && (rest = strchr(argument, '=')) != NULL)
-        rest++;
+    char *rest = strchr(argument, argument[1] == '-' ? '=' : 'S');
+    if (rest == NULL)
+        return false; /* `--split-string sh` is one word to env, and no option of its */
     char *word, *place = NULL;
-    for (word = strtok_r(rest, " \t", &place); word != NULL; word = strtok_r(NULL, " \t", &place)) {
+    for (word = strtok_r(rest + 1, " \t", &place); word != NULL; word = strtok_r(NULL, " \t", &place)) {
         if (strcmp(word, "-i") == 0 || strcmp(word, "-") == 0 || strcmp(word, "--ignore-environment") == 0)
             program->environment_emptied = true;
         else if (strcmp(word, "-u") == 0 || strcmp(word, "-C") == 0)

@@ -319,6 +319,17 @@ static void an_emptied_environment_is_noticed(void **state)
     assert_true(program.environment_emptied);
 }
 
+/* To env, what stands behind its name is one word. */
+static void an_option_that_env_does_not_have_names_no_program(void **state)
+{
+    static const char script[] = "#!/usr/bin/env --split-string sh\n";
+    struct program program;
+    (void)state;
+    make_file("script", script, strlen(script), 0755);
+    assert_true(program_examine(in_folder("script"), &program));
+    assert_false(program.examined);
+}
+
 static void interpreters_that_go_round_in_circles_are_given_up(void **state)
 {
     char script[PATH_MAX + 8];
@@ -362,6 +373,7 @@ int main(void)
         cmocka_unit_test(an_empty_word_in_path_is_the_current_folder),
         cmocka_unit_test(a_script_is_judged_by_its_interpreter),
         cmocka_unit_test(an_emptied_environment_is_noticed),
+        cmocka_unit_test(an_option_that_env_does_not_have_names_no_program),
         cmocka_unit_test(interpreters_that_go_round_in_circles_are_given_up),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
