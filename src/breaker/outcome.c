@@ -98,7 +98,9 @@ static struct outcome answered(const struct observation *seen, const struct outc
         return success;
     if (is_listed(status, rules))
         return (struct outcome){.verdict = VERDICT_FAILURE, .kind = FAILURE_HTTP, .http_status = status};
-    return http_status_says_no(status) ? (struct outcome){.verdict = VERDICT_BUSINESS} : success;
+    if (http_status_says_no(status))
+        return (struct outcome){.verdict = VERDICT_BUSINESS};
+    return success;
 }
 
 bool outcome_status_succeeds(const struct outcome_rules *rules, unsigned int http_status)

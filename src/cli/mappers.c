@@ -40,6 +40,7 @@ static bool is_mapping(const char *line, const struct wanted *wanted)
 {
     unsigned int major_number, minor_number;
     uint64_t inode;
+    /* NOLINTNEXTLINE(cert-err34-c): a kernel's numbers are in their range */
     if (sscanf(line, "%*s %*s %*s %x:%x %" SCNu64, &major_number, &minor_number, &inode) != 3 || inode != wanted->inode)
         return false;
     return (major_number == wanted->major_number && minor_number == wanted->minor_number) ||
@@ -72,6 +73,7 @@ static bool may_have_it(const char *pid, const struct wanted *wanted)
     bool may = wanted->owner == 0 && status != NULL; /* root's processes become anybody's */
     while (!may && status != NULL && getline(&line, &size, status) >= 0) {
         uint32_t id[4];
+        /* NOLINTNEXTLINE(cert-err34-c): as above */
         if (sscanf(line, "Uid: %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &id[0], &id[1], &id[2], &id[3]) != 4)
             continue;
         for (size_t i = 0; i < 4; i++)

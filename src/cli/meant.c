@@ -22,6 +22,7 @@ struct question {
 static void add(struct meant *meant, const char *target_name, const char *destination, const struct target *target)
 {
     for (size_t i = 0; i < meant->count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): what policy_match found has a target with a name */
         if (strcmp(meant->at[i].target_name, target_name) == 0 && strcmp(meant->at[i].destination, destination) == 0)
             return;
     meant->at = grow(meant->at, meant->count, sizeof *meant->at);

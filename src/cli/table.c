@@ -114,18 +114,18 @@ void table_print(struct table *table, FILE *out, unsigned int indent)
     }
     fputc('\n', out);
     owed = indent;
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t column = i % table->column_count;
+    for (size_t i = 0, column = 0; i < table->cell_count; i++) {
         struct cell *cell = &table->cells[i];
         if (widths[column] > 0) {
             print_cell(out, cell->text, cell->width, &table->columns[column], widths[column], cell->colour, coloured,
                        &owed);
         }
-        if (column + 1 == table->column_count) {
+        free(cell->text);
+        if (++column == table->column_count) {
             fputc('\n', out);
             owed = indent;
+            column = 0;
         }
-        free(cell->text);
     }
     free(widths);
     free(table->cells);

@@ -145,7 +145,7 @@ static bool is_shown(const struct held *place, bool is_same_circuit, bool other)
     return held_ns >= PARTING_NS; /* one that is stopped may still have to say so to the very peer */
 }
 
-void deferred_resolve(struct station *station, uint32_t circuit, uint64_t address_key)
+void deferred_resolve(const struct station *station, uint32_t circuit, uint64_t address_key)
 {
     if (!atomic_load_explicit(&holding, memory_order_relaxed))
         return;

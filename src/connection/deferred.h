@@ -29,7 +29,7 @@ bool deferred_take(struct connection *connection, const struct observation *obse
 bool deferred_take_parting(struct connection *connection, const struct observation *observation,
                            enum stopping stopping);
 /* An attempt to the circuit begins: what was held for it is judged. */
-void deferred_resolve(struct station *station, uint32_t circuit, uint64_t address_key);
+void deferred_resolve(const struct station *station, uint32_t circuit, uint64_t address_key);
 /* A held call's record is known by this number and its place's (guard_name); whether one still holds the call. */
 #define HELD_NUMBER (UINT32_C(1) << 30)
 bool deferred_keeps(uint32_t call, uint32_t number);

@@ -119,7 +119,7 @@ static void add_ipv4(struct text *text, const uint8_t *address)
 static void add_ipv6(struct text *text, const uint8_t *address)
 {
     unsigned int group[8], run = 0, run_length = 0;
-    for (unsigned int i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++)
         group[i] = (unsigned int)address[2 * i] << 8 | address[2 * i + 1];
     for (unsigned int i = 0; i < 8; i++) {
         unsigned int end = i;

@@ -260,8 +260,9 @@ static void look_at_networks(struct search *search, int32_t port)
         look(search, begin_key(BY_ANYWHERE, 0, port));
     if (query->address == NULL)
         return;
-    int length = -1;
-    while ((length = next_length(&search->policy->index, kind, (size_t)(length + 1), query->prefix)) >= 0)
+    const struct policy_index *index = &search->policy->index;
+    for (int length = next_length(index, kind, 0, query->prefix); length >= 0;
+         length = next_length(index, kind, (size_t)length + 1, query->prefix))
         look(search, network_key(query->family, query->address, (unsigned int)length, port));
 }
 
@@ -286,10 +287,10 @@ static void look_at_paths(struct search *search)
     const size_t whole = strlen(query->path), plain = query->is_glob ? index_plain_length(query->path) : whole;
     look(search, path_key(BY_PATH, query->abstract, query->path, whole));
     for (enum kind kind = BY_PREFIX; kind <= BY_GLOB; kind++) {
-        int length = -1;
         if (kind == BY_GLOB && query->is_glob)
             continue; /* which of two globs is the wider one is told only if they are alike, or one is a prefix */
-        while ((length = next_length(index, kind, (size_t)(length + 1), plain)) >= 0)
+        for (int length = next_length(index, kind, 0, plain); length >= 0;
+             length = next_length(index, kind, (size_t)length + 1, plain))
             look(search, path_key(kind, query->abstract, query->path, (size_t)length));
     }
 }

@@ -233,7 +233,7 @@ static bool read_file(struct build *build, const char *path, const char *known_a
     build->policy->path = known_as != NULL ? strdup(known_as) : policy_file_path(path);
     if (build->policy->path == NULL)
         problem_error(build->problems, 0, "the working folder is not known (%s); name `%.200s` by its full path",
-                      strerror(errno), path);
+                      strerror(errno), path); /* NOLINT(concurrency-mt-unsafe): see source.c */
     return build->policy->path != NULL;
 }
 

@@ -89,6 +89,7 @@ static void describe(const struct target *target, const struct policy_match *by,
     char where[TARGET_NAME_MAX + 32] = "the same section";
     if (by->target != target)
         snprintf(where, sizeof where, "`[%.60s]`", by->target->name);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is told of patterns that have a shadow */
     if (by->pattern->line != 0)
         snprintf(text, size, "`%.80s` of %s (line %u)", by->pattern->text, where, by->pattern->line);
     else

@@ -55,7 +55,7 @@ static bool open_and_read(const char *path, struct source *source, const char **
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
     if (fd < 0) {
-        *reason = strerror(errno);
+        *reason = strerror(errno); /* NOLINT(concurrency-mt-unsafe): the text of a number that is known is constant */
         return false;
     }
     bool good = fstat(fd, &status) == 0;
@@ -63,7 +63,7 @@ static bool open_and_read(const char *path, struct source *source, const char **
         *reason = "it is a pipe, but every process under the policy reads it anew";
         good = false;
     } else if (!good || !read_all(fd, status.st_size, source)) {
-        *reason = errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno);
+        *reason = errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno); /* NOLINT(concurrency-mt-unsafe) */
         good = false;
     }
     bare_close(fd);

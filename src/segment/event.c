@@ -17,9 +17,9 @@
 #include "segment/forced.h"
 
 /* Room for each name in a JSON line, so that the rest of the line always fits. */
-#define JSON_PROGRAM_MAX (PROGRAM_NAME_MAX * 6u)
-#define JSON_TARGET_MAX (TARGET_NAME_MAX * 4u)
-#define JSON_DESTINATION_MAX (DESTINATION_MAX * 3u)
+#define JSON_PROGRAM_MAX ((size_t)PROGRAM_NAME_MAX * 6)
+#define JSON_TARGET_MAX ((size_t)TARGET_NAME_MAX * 4)
+#define JSON_DESTINATION_MAX ((size_t)DESTINATION_MAX * 3)
 _Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 480 < EVENT_JSON_MAX,
                "480 for all the rest");
 

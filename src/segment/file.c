@@ -28,7 +28,7 @@
  * The tmpfs of older kernels gives all of an allocation up when a signal comes: in pieces, a program with a fast
  * timer gets there too.
  */
-#define ALLOCATION_PIECE (256 * 1024)
+#define ALLOCATION_PIECE (UINT64_C(256) * 1024)
 #define ALLOCATION_TRIES 1000u
 
 OWN_FRAME static void read_boot_id(char id[BOOT_ID_SIZE])

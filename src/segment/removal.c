@@ -28,7 +28,7 @@
 static const char *const over_marks[] = {"patterns-", "options-"};
 #define OVER_MARKS (sizeof over_marks / sizeof *over_marks)
 #define OVER_NAME_TAIL (16u + sizeof SEGMENT_SUFFIX - 1) /* hash and suffix */
-#define OVER_AFTER_NS (24 * 60 * 60 * NS_PER_S)
+#define OVER_AFTER_NS (NS_PER_S * 60 * 60 * 24)
 #define UNUSED_KEPT 16u
 /* Who has just attached takes a moment to say so. */
 #define UNUSED_FOR_NS NS_PER_S
@@ -47,7 +47,7 @@ static void remove_notes(int folder, const char *name)
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         if (length + strlen(suffixes[i]) >= sizeof note)
             continue;
-        memcpy(note, name, length);
+        memcpy(note, name, length); /* NOLINT(bugprone-not-null-terminated-result): the next line ends it */
         strcpy(note + length, suffixes[i]);
         unlinkat(folder, note, 0);
     }

@@ -47,7 +47,7 @@ bool standpoint_is_same(const struct standpoint *standpoint)
 
 #define DELETED " (deleted)"
 /* Of a program with more mappings than go into this, nothing is known. */
-#define MAPS_READ_MAX (512u * 1024)
+#define MAPS_READ_MAX ((size_t)512 * 1024)
 #define MAPS_PIECE 512u
 
 /* A reader of lines that keeps the beginning and the end of each. */

@@ -16,8 +16,6 @@
 
 #define PAIRS 64 /* calls in a batch */
 
-extern char **environ;
-
 /* --- a send and a receive on a kept connection: each send follows an answer, so each pair is a whole call --- */
 
 static int kept, kept_peer;

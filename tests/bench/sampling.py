@@ -1,5 +1,4 @@
 """Two processes that measure the same call side by side (sampler.c), each in an environment of its own."""
-import os
 import re
 import struct
 import subprocess

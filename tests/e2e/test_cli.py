@@ -14,7 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (LIBRARY, PRELOAD, PYTHON, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
+from fixtures import (LIBRARY, PYTHON, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
                       answer_http, eventually, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)

@@ -10,8 +10,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, answer_http, flapping,  # noqa: E402
-                      heads, http_answer, read_head, reset_after_request, send_cut, stay_silent)
+from fixtures import (ANSWER, CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, flapping,  # noqa: E402
+                      heads, read_head, reset_after_request, send_cut)
 
 load_tests = ParallelSuite.load(4)
 NOT_CONNECTED = "Could(n't| not) connect to server"  # in an older curl's words, and in a newer one's

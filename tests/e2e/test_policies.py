@@ -5,12 +5,11 @@ The programs run under a copy in which only the destination is another one: the 
 import glob
 import os
 import re
-import signal
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (ANSWER, BARE, PYTHON, ROOT, SOCKFUSE, BlackHole, Namespace, ParallelSuite,  # noqa: E402
+from fixtures import (BARE, PYTHON, ROOT, SOCKFUSE, BlackHole, Namespace, ParallelSuite,  # noqa: E402
                       Postgres, Redis, Sandbox, Server, Shared, answer_http, answer_late, answer_status, asleep,
                       end_after_request, eventually, flapping, forward_to, http_answer, in_parallel, read_head,
                       reset_after_request, stay_silent)

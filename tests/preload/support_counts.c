@@ -140,7 +140,7 @@ void expect_words(struct server *server, const char *expected, const char *file,
               "lost", "");
     if (!words.length)
         strcpy(words.text, "nothing");
-    if (strcmp(words.text, expected)) {
+    if (strcmp(words.text, expected) != 0) {
         print_error("%s%s%s counted: %s\nexpected: %s\n", at_hand ? at_hand : "", at_hand ? ": " : "",
                     server->destination, words.text, expected);
         _fail(file, line);

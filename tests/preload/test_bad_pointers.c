@@ -309,7 +309,7 @@ static int scene_sweep(int argc, char **argv)
 {
     (void)argc;
     setting = argv[0];
-    somebody_comes = strcmp(setting, "rehearses") || !strcmp(argv[1], "bare");
+    somebody_comes = strcmp(setting, "rehearses") != 0 || !strcmp(argv[1], "bare");
     page = sysconf(_SC_PAGESIZE);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* the last line tells where it crashed */
     signal(SIGPIPE, SIG_IGN);
@@ -326,10 +326,10 @@ static int scene_sweep(int argc, char **argv)
         if (!strcmp(setting, "refuses"))
             continue;
         sends("fresh", kind, kinds[i].make(), fresh);
-        if (strcmp(setting, "rehearses"))
+        if (strcmp(setting, "rehearses") != 0)
             attempts("connected", kind, kinds[i].make(), connected);
         sends("connected", kind, kinds[i].make(), connected);
-        if (strcmp(setting, "rehearses")) /* where no answer is to be read */
+        if (strcmp(setting, "rehearses") != 0) /* where no answer is to be read */
             receives("connected", kind, kinds[i].make(), connected);
     }
     fflush(stdout);

@@ -154,7 +154,7 @@ static void read_manual(bool listed[NUMBERS])
     while ((at = strstr(at, "\n.Xr "))) {
         at += 5;
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
-        if (strncmp(at + strlen(word), " 2", 2))
+        if (strncmp(at + strlen(word), " 2", 2) != 0)
             continue;
         bool known = false;
         for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)

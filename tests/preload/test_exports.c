@@ -180,9 +180,9 @@ static void all_state_that_can_change_is_named_in_one_header(void **state)
             continue;
         const ElfW(Shdr) *section = &sections[file.all[i].st_shndx];
         /* Constants with addresses inside are written by the dynamic linker alone; `completed` is the compiler's. */
-        if (!(section->sh_flags & SHF_WRITE) || (strncmp(section_names + section->sh_name, ".bss", 4) &&
-                                                 strcmp(section_names + section->sh_name, ".data") &&
-                                                 strncmp(section_names + section->sh_name, ".tbss", 5)))
+        if (!(section->sh_flags & SHF_WRITE) || (strncmp(section_names + section->sh_name, ".bss", 4) != 0 &&
+                                                 strcmp(section_names + section->sh_name, ".data") != 0 &&
+                                                 strncmp(section_names + section->sh_name, ".tbss", 5) != 0))
             continue;
         if (!strncmp(name, "completed.", 10) || *name == '_')
             continue;
@@ -200,7 +200,7 @@ static void libc_is_the_only_library_that_comes_along(void **state)
     (void)state;
     for (const ElfW(Dyn) *entry = file.dynamic; entry->d_tag != DT_NULL; entry++) {
         const char *text = file.strings + entry->d_un.d_val;
-        if (entry->d_tag == DT_NEEDED && strcmp(text, "libc.so.6") && strncmp(text, "ld-linux", 8))
+        if (entry->d_tag == DT_NEEDED && strcmp(text, "libc.so.6") != 0 && strncmp(text, "ld-linux", 8) != 0)
             fail_msg("it needs %s", text);
         if (entry->d_tag == DT_SONAME)
             assert_string_equal(text, "libsockfuse.so");
@@ -275,7 +275,7 @@ static void wrappers_that_must_jump_do(void **state)
         check_that_it_jumps(jumping[i], defined(jumping[i]));
         for (size_t j = 0; j < file.all_count; j++) {
             const char *name = file.all_strings + file.all[j].st_name;
-            if (strncmp(name, stub, length) || (name[length] && name[length] != '.'))
+            if (strncmp(name, stub, length) != 0 || (name[length] && name[length] != '.'))
                 continue;
             check_that_it_jumps(stub, &file.all[j]);
             stubs++;

@@ -420,7 +420,7 @@ static void peeks_and_odd_flags_have_the_result_of_the_bare_ones(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++)
         for (size_t j = 0; j < sizeof odd / sizeof *odd; j++)
-            if (strncmp(plays[i].name, "__", 2) || odd[j] >= 0)
+            if (strncmp(plays[i].name, "__", 2) != 0 || odd[j] >= 0)
                 compare(&plays[i], NULL, 6, odd[j] | MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -17,8 +17,6 @@
 
 #include "support.h"
 
-extern char **environ;
-
 /* A server that lives as long as the test, a guarded connection to it with a request sent, and the server's end. */
 struct line {
     struct server server;

@@ -19,8 +19,6 @@
 #include "support.h"
 #include "support_clock.h"
 
-extern char **environ;
-
 #define PROBED                                                                                                         \
     "[probed]\nmatch = 127.0.0.1:* unix:*\nfailure_threshold = 1\nreset_timeout = 1s\njitter = 0%\n"                   \
     "probe_timeout = 1h\nconnect_timeout = 1h\nresponse_timeout = 2s\nfailure_rate = 0%\nabandon_after = 50ms\n"

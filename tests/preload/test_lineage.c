@@ -19,8 +19,6 @@
 #include "support.h"
 #include "support_clock.h"
 
-extern char **environ;
-
 /* --- ways to make a child that comes to nothing --- */
 
 static pid_t by_fork(void)

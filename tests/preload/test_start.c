@@ -64,7 +64,7 @@ static void play_with_complaint(struct server *server, struct scene_options opti
     options.output = output;
     options.output_size = sizeof output;
     assert_true(exited_well(scene_run("call", &options)));
-    if (lines_of(output) != 2 || strncmp(output, "sockfuse: ", 10) || !strstr(output, complaint) ||
+    if (lines_of(output) != 2 || strncmp(output, "sockfuse: ", 10) != 0 || !strstr(output, complaint) ||
         !strstr(output, "\n" SEEN))
         fail_msg("it said: %s", output);
 }

@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fixtures.build import BUILD, LIBRARY, SOCKFUSE  # noqa: E402,F401
+from fixtures.build import LIBRARY, SOCKFUSE  # noqa: E402
 
 BARE, GUARDED, ENFORCED = "bare", "guarded", "enforced"
 AGAIN = 3

@@ -4,9 +4,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
-from compare import BUILD
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fixtures.build import BUILD  # noqa: E402
 
 PLACE = BUILD / "suites"
 TAP = re.compile(rb"^(not )?ok \d+ - (\S+)(.*)$", re.MULTILINE)

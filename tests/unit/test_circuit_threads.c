@@ -129,6 +129,7 @@ static void run(struct arena *arena, void (*round)(struct arena *arena, unsigned
 /* True for one of the threads; all the others wait until it has done what `true` is for. */
 static bool wait_for_all(struct arena *arena)
 {
+    /* NOLINTNEXTLINE(bugprone-posix-return): in glibc this value is a negative one */
     return pthread_barrier_wait(&arena->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
 }
 

@@ -18,8 +18,6 @@
 #include "segment/processes.h"
 #include "segment/proof.h"
 
-extern char **environ;
-
 struct shared {
     struct segment *segment;
     const char *folder;

@@ -12,7 +12,6 @@ sees there.
 """
 import collections
 import ctypes
-import encodings.idna  # noqa: F401  before the root is another one
 import errno
 import json
 import os
@@ -21,6 +20,8 @@ import select
 import socket
 import sys
 import threading
+
+__import__("encodings.idna")  # before the root is another one
 
 held = []
 
