@@ -181,6 +181,11 @@ test-e2e: ## real programs under the library (ONLY=curl narrows the matrix)
 matrix: all ## real programs against real faults, as a table (ONLY=curl, ONLY=curl/silent, ONLY=/silent)
 	@scripts/setup test
 	@SOCKFUSE_BUILD=$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/test_matrix.py
+lint: ## what clang-format, clang-tidy, cppcheck, shellcheck and pyflakes have to say
+	@BUILD=$(BUILD) scripts/test lint
+lint-deep: ## clang's analyzer without a limit, over src: some minutes
+	@scripts/setup test
+	@BUILD=$(BUILD) DEEP=1 scripts/lint tidy
 check-sanitizers: ## the core's tests under ASan, UBSan and TSan
 	@BUILD=$(BUILD) scripts/test sanitizers
 fuzz: ## random bytes for the readers of policies and of HTTP (RUNS=20000, SEED=1)
@@ -191,6 +196,24 @@ suites: ## other projects' tests of the network, bare and guarded; installs what
 	@BUILD=$(BUILD) scripts/suites
 bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer, ONLY=redis: a part)
 	@BUILD=$(BUILD) scripts/bench
+
+# --- lint ------------------------------------------------------------------------------------------------------------
+
+# Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
+LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
+TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' -DSOCKFUSE_LIBDIR='"$(LIBDIR)"'
+TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
+# clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
+# called as well, and the few findings more have been none yet: see lint-deep.
+SHALLOW := -Xclang -analyzer-config -Xclang mode=shallow
+
+tidy: $(patsubst %.c,$(BUILD)/lint/%.tidy,$(LOOKED_AT))
+tidy-deep: $(patsubst %.c,$(BUILD)/lint/%.deep,$(filter src/%,$(LOOKED_AT)))
+$(BUILD)/lint/%.tidy: ANALYSIS = $(SHALLOW)
+$(BUILD)/lint/%.tidy $(BUILD)/lint/%.deep: %.c $(TIDY_RULES)
+	@mkdir -p $(@D)
+	$(call Q,TIDY) clang-tidy --quiet $< -- $(TIDY_FLAGS) $(ANALYSIS) >$@.said 2>&1 || { cat $@.said >&2; exit 1; }
+	@$(CC) $(TIDY_FLAGS) -MM -MP -MT $@ -MF $@.d $< && touch $@
 
 # --- install ---------------------------------------------------------------------------------------------------------
 
@@ -239,9 +262,10 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all lib32 page fresh suites unit-programs preload-programs bench-programs fuzz-programs test-programs demo test test-unit \
-        test-preload test-e2e matrix check-sanitizers fuzz bench install uninstall clean help always
+.PHONY: all lib32 page fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
+        fuzz-programs test-programs demo test test-unit test-preload test-e2e matrix check-sanitizers fuzz bench \
+        install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
--include $(shell find $(BUILD)/src $(BUILD)/tests -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/src $(BUILD)/tests $(BUILD)/lint -name '*.d' 2>/dev/null)
