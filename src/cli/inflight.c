@@ -128,7 +128,7 @@ static bool user_of(uint32_t pid, uint32_t *uid)
     bool found = false;
     free(path);
     while (file != NULL && !found && getline(&line, &size, file) > 0)
-        found = sscanf(line, "Uid: %*u %" SCNu32, uid) == 1;
+        found = sscanf(line, "Uid: %*u %" SCNu32, uid) == 1; /* NOLINT(cert-err34-c): a kernel's number */
     free(line);
     if (file != NULL)
         fclose(file);

@@ -61,7 +61,7 @@ static bool read_first_line(const char *path, char line[FIRST_LINE_MAX + 1])
 static bool is_our_script(const char *path)
 {
     char line[FIRST_LINE_MAX + 1], *rest = NULL;
-    if (!read_first_line(path, line) || strncmp(line, "#!", 2))
+    if (!read_first_line(path, line) || strncmp(line, "#!", 2) != 0)
         return false;
     for (char *word = strtok_r(line + 2, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
         if (!strcmp(base_name(word), program_name()))
@@ -83,7 +83,7 @@ static const char *executed_script(void)
     const char *executed = (const char *)getauxval(AT_EXECFN);
     const char *file = base_name(executed ? executed : "");
     /* Where both have one name there is nothing to choose between. */
-    return executed && strcmp(file, program_name()) && is_interpreted(executed) ? file : NULL;
+    return executed && strcmp(file, program_name()) != 0 && is_interpreted(executed) ? file : NULL;
 }
 
 /* Whether the program is one that will read its first argument as a script, so that a look at that costs nobody. */
