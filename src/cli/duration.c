@@ -104,7 +104,7 @@ static bool read_zone(const char **text, int64_t *seconds)
     if (!read_byte(text, "+-") || !ascii_digits(text, 2, &hours) || !read_byte(text, ":") ||
         !ascii_digits(text, 2, &minutes) || hours > 23 || minutes > 59)
         return false;
-    *seconds = sign * ((int64_t)hours * 3600 + minutes * 60);
+    *seconds = sign * ((int64_t)hours * 3600 + (int64_t)minutes * 60);
     return true;
 }
 
@@ -115,7 +115,7 @@ static bool read_time_of_day(const char **text, int64_t *seconds, uint64_t *ns)
     if (!ascii_digits(text, 2, &hour) || !read_byte(text, ":") || !ascii_digits(text, 2, &minute) ||
         !read_byte(text, ":") || !ascii_digits(text, 2, &second) || hour > 23 || minute > 59 || second > 60)
         return false;
-    *seconds = (int64_t)hour * 3600 + minute * 60 + second;
+    *seconds = (int64_t)hour * 3600 + (int64_t)minute * 60 + second;
     if (!read_byte(text, "."))
         return true;
     if (!ascii_is_digit(**text))

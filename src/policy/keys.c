@@ -51,14 +51,14 @@ static const struct choice refusals[] = {{"ECONNREFUSED", ECONNREFUSED},
      1u << FAILURE_UNREACHABLE | 1u << FAILURE_EARLY_CLOSE)
 
 #define IN(member) .offset = offsetof(struct target, member), .size = sizeof(((struct target *)0)->member)
-#define COUNT(from, to) .rule = {.type = VALUE_COUNT, .minimum = from, .maximum = to}
-#define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = from, .maximum = SETTING_MAX_NS}
+#define COUNT(from, to) .rule = {.type = VALUE_COUNT, .minimum = (from), .maximum = (to)}
+#define DURATION(from) .rule = {.type = VALUE_DURATION, .minimum = (from), .maximum = SETTING_MAX_NS}
 #define DURATION_OR_OFF .rule = {.type = VALUE_DURATION_OR_OFF, .minimum = NS_PER_MS, .maximum = SETTING_MAX_NS}
 #define WINDOW .rule = {.type = VALUE_WINDOW, .minimum = WINDOW_MIN, .maximum = WINDOW_MAX}
 #define PERCENT .rule = {.type = VALUE_PERCENT, .minimum = 0, .maximum = PERMILLE}
-#define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (to)*PERMILLE}
-#define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = list}
-#define FAILURE_MASK(mask) .rule = {.type = VALUE_FAILURE_KINDS, .maximum = mask}
+#define FACTOR(to) .rule = {.type = VALUE_FACTOR, .minimum = PERMILLE, .maximum = (uint64_t)(to)*PERMILLE}
+#define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = (list)}
+#define FAILURE_MASK(mask) .rule = {.type = VALUE_FAILURE_KINDS, .maximum = (mask)}
 
 const struct key key_table[KEYS] = {
     [KEY_MATCH] = {"match", .rule = {.type = VALUE_PATTERNS}},
