@@ -128,13 +128,15 @@ class Places(Scene):
             server.stdout.readline()
         wide = socket.create_server(("", 0))
         self.addCleanup(wide.close)
-        self.guard(("two", f"127.0.0.1:{port}"), ("wide", f"127.0.0.1:{wide.getsockname()[1]}"))
+        # By a name: which address that is, only the connection tells.
+        name = f"localhost:{wide.getsockname()[1]}"
+        self.guard(("two", f"127.0.0.1:{port}"), ("wide", name))
         self.curl(f"http://127.0.0.1:{port}/")
-        self.curl(f"http://127.0.0.1:{wide.getsockname()[1]}/")
-        tree = self.tree_with({("curl", f"127.0.0.1:{port}"): 1, ("curl", f"127.0.0.1:{wide.getsockname()[1]}"): 1})
+        self.curl(f"http://{name}/", "--ipv4")
+        tree = self.tree_with({("curl", f"127.0.0.1:{port}"): 1, ("curl", name): 1})
         place, group = self.server_of(tree, f"127.0.0.1:{port}")
         self.assertEqual((place["seen"], len(group["pids"]), group["workers"]), ("served", 2, 2))
-        _, group = self.server_of(tree, f"127.0.0.1:{wide.getsockname()[1]}")
+        _, group = self.server_of(tree, name)
         self.assertEqual(group["pids"], [os.getpid()])
 
     def test_a_black_hole_of_this_host(self):
