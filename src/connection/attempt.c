@@ -20,7 +20,6 @@
 #include "connection/policy_keeping.h"
 #include "connection/races.h"
 #include "connection/shard.h"
-#include "connection/sharers.h"
 #include "connection/socket_state.h"
 #include "connection/socket_swap.h"
 #include "connection/system.h"
@@ -98,23 +97,14 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     struct station *station = destination->station;
     const uint32_t circuit = destination->circuit;
     descriptor former, mine;
-    uint32_t number = pool_take();
-    struct connection *connection = pool_at(number);
+    struct connection *connection = judgement_enrol(station, destination->policy, destination->match.target, fd);
     if (!connection)
         return false;
-    connection->epoch = lineage_epoch();
     guard_call_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
     connection->raced_since = races_now();
-    connection->forks = lineage_forks();
-    connection->station = station;
-    /* seq_cst: against the look at what follows the station, in attaching.c. */
-    atomic_store_explicit(&connection->is_stationed, true, memory_order_seq_cst);
-    judgement_follow(connection, destination->policy, destination->match.target);
-    connection->cookie = 0;
     connection->address_key = endpoint_hash(&destination->endpoint);
     connection->sibling_count = destination->sibling_count;
     memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
-    atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
     if (destination->endpoint.family == ENDPOINT_UNIX)
         connection_mark(connection, CONNECTION_UNIX);
@@ -128,25 +118,14 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     if (entered && !lineage_is_lent()) {
         lineage_connects();
         races_began(circuit, connection->address_key, ticket->entry);
-        /* One system call. A close that we miss leaves the number to another socket, and nothing else that can be had
-         * for less would tell, when the call is judged, that it is another. */
-        connection->cookie = socket_cookie(fd);
-        if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
-            connection->forks = sharers_forks(descriptor_serial(former));
-            judgement_gather(connection, ticket->entry, fd, descriptor_serial(former));
-        } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
-            connection->forks = descriptor_serial(former);
-        }
-        judgement_release(former, fd);
+        judgement_take_number(connection, fd, former);
         if (!ticket->sends)
             judgement_limit_attempt(connection, fd, ticket);
         return true;
     }
     if (entered) /* a vfork's child: the table is its parent's */
         descriptor_set(fd, former, &mine);
-    atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
-    judgement_unfollow(connection);
-    pool_give(number);
+    judgement_dismiss(connection);
     return false;
 }
 

@@ -11,46 +11,26 @@
 #include "base/frame.h"
 #include "breaker/http.h"
 #include "connection/lineage.h"
-#include "connection/sharers.h"
-#include "connection/socket_state.h"
 #include "connection/socket_swap.h"
 
 OWN_FRAME descriptor aside_track(int fd, const struct attempt *attempt, const struct policy *policy,
                                  struct station *station)
 {
     descriptor former;
-    uint32_t number = pool_take();
-    struct connection *connection = pool_at(number);
+    struct connection *connection = judgement_enrol(station, policy, attempt->target, fd);
     if (!connection)
         return 0;
-    connection->epoch = lineage_epoch();
     memset(&connection->place, 0, sizeof connection->place);
     connection->place.circuit = attempt->circuit;
     connection->place.call = CALL_NONE;
-    connection->forks = lineage_forks();
-    connection->station = station;
-    atomic_store_explicit(&connection->is_stationed, true, memory_order_seq_cst);
-    judgement_follow(connection, policy, attempt->target);
-    connection->cookie = 0;
-    connection->sibling_count = 0;
-    atomic_store_explicit(&connection->fd, fd, memory_order_relaxed);
     connection_happens(connection, ON_DIVERSION);
     descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     if (!lineage_is_lent() && descriptor_set(fd, entry, &former)) {
-        connection->cookie = socket_cookie(fd);
-        if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
-            connection->forks = sharers_forks(descriptor_serial(former));
-            judgement_gather(connection, entry, fd, descriptor_serial(former));
-        } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
-            connection->forks = descriptor_serial(former);
-        }
-        judgement_release(former, fd);
+        judgement_take_number(connection, fd, former);
         return entry;
     }
-    atomic_store_explicit(&connection->aliases, 0, memory_order_relaxed);
-    judgement_unfollow(connection);
-    pool_give(number);
+    judgement_dismiss(connection);
     return 0;
 }
 

@@ -6,6 +6,7 @@
  *   arrival.c     when a connection, or what is waited for, has come
  *   patience.c    how long the program has waited, and for whom
  *   evidence.c    what the kernel's word about a socket means for the call
+ *   numbers.c     which descriptors stand for the connection
  *   next_call.c   the next call on a kept connection
  *   call_end.c    ends that the kernel is asked about, and those that the program brings about
  *
@@ -157,15 +158,26 @@ bool judgement_is_same_socket(const struct connection *connection, int fd);
 /* An entry that was taken out of the table: one alias less; with the last one the
  * call ends, while the descriptor is still open. */
 void judgement_release(descriptor entry, int fd);
+void judgement_release_as(descriptor entry, int fd, enum judgement_end end);
 
 /*
  * The socket goes on without its record, as a fresh one: all its numbers leave the record, which is judged as by
  * LIFE_LEAVES. What stands for the socket later is found by DESCRIPTOR_SHARED, if it has several numbers.
  */
 void judgement_part(descriptor entry, int fd);
-/* The other numbers of a socket that had several before it was connected, in the group (sharers.h) of that tag: they
- * stand for the record too. */
-void judgement_gather(struct connection *connection, descriptor entry, int fd, uint32_t tag);
+/*
+ * A record for an attempt on that descriptor, which goes by the target that the caller holds; NULL: there is none. The
+ * caller fills the rest, publishes it, and sets the descriptor's entry. Then judgement_take_number learns of the
+ * socket (one system call), has its other numbers stand for the record too, and ends what the number was before, its
+ * entry's `former` value. Or judgement_dismiss gives it back.
+ */
+struct connection *judgement_enrol(struct station *station, const struct policy *policy, const struct target *target,
+                                   int fd);
+void judgement_take_number(struct connection *connection, int fd, descriptor former);
+void judgement_dismiss(struct connection *connection);
+
+/* Another program may have what the entry stands for, by that number, from now on. */
+void judgement_hand_over(descriptor entry, int fd);
 
 /* The connection is over for this process: its records go back. */
 void judgement_forget(struct connection *connection);
