@@ -1,8 +1,8 @@
 /*
  * page.h - the page of `sockfuse report`: a file that was made when the project was built, and the data put into it.
  *
- * The page stands beside the command (`make`) or in share/sockfuse (`make install`); it is not there when the project was
- * built without Node.js.
+ * The page stands beside the command (`make`) or in share/sockfuse (`make install`); it is not there when the project
+ * was built without Node.js.
  */
 #ifndef SOCKFUSE_CLI_PAGE_H
 #define SOCKFUSE_CLI_PAGE_H

@@ -69,27 +69,44 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : compare_numbers(left->order, right->order);
 }
 
-/*
- * The same event from two sources: two files that overlap, or were given twice. From one source two such events are
- * two, for calls that hang are found together. Those of one moment stand side by side.
- */
-static bool is_repeated(const struct told *told, const struct told *first)
+/* The same events side by side, by where they come from. */
+static int compare_same(const void *a, const void *b)
 {
-    for (const struct told *at = told; at > first;) {
-        at--;
-        if (at->event.time_ns != told->event.time_ns || compare_circuits(at, told) != 0)
-            break;
-        if (at->source != told->source && memcmp(&at->event, &told->event, sizeof told->event) == 0)
-            return true;
+    const struct told *left = *(struct told *const *)a, *right = *(struct told *const *)b;
+    int order = memcmp(&left->event, &right->event, sizeof left->event);
+    if (order == 0)
+        order = compare_circuits(left, right);
+    if (order == 0)
+        order = compare_numbers(left->source, right->source);
+    return order != 0 ? order : compare_numbers(left->order, right->order);
+}
+
+/*
+ * The same event from two sources: two files that overlap, or one that was given twice. The first that has it tells it.
+ * From one source two such events are two, for calls that hang are found together.
+ */
+static void mark_repeated(struct story *story)
+{
+    struct told **same = allocate(story->told_count, sizeof *same);
+    const struct told *first = NULL;
+    for (size_t i = 0; i < story->told_count; i++)
+        same[i] = &story->told[i];
+    qsort(same, story->told_count, sizeof *same, compare_same);
+    for (size_t i = 0; i < story->told_count; i++) {
+        const bool is_new = first == NULL || memcmp(&first->event, &same[i]->event, sizeof first->event) != 0 ||
+                            compare_circuits(first, same[i]) != 0;
+        if (is_new)
+            first = same[i];
+        same[i]->repeated = same[i]->source != first->source;
     }
-    return false;
+    free(same);
 }
 
 static void drop_repeated(struct story *story)
 {
     size_t kept = 0;
     for (size_t i = 0; i < story->told_count; i++) {
-        if (!is_repeated(&story->told[i], story->told))
+        if (!story->told[i].repeated)
             story->told[kept++] = story->told[i];
     }
     story->told_count = kept;
@@ -116,9 +133,11 @@ static void note_time(struct story *story, const struct event *event)
 
 void story_end(struct story *story, uint64_t since_ns, uint64_t to_ns)
 {
-    if (story->told_count > 0)
+    if (story->told_count > 0) {
+        mark_repeated(story);
+        drop_repeated(story);
         qsort(story->told, story->told_count, sizeof *story->told, compare);
-    drop_repeated(story);
+    }
     story->order = allocate(story->told_count, sizeof *story->order);
     for (size_t i = 0; i < story->told_count; i++) {
         const struct told *told = &story->told[i];

@@ -17,8 +17,8 @@ void story_start(struct story *story);
 bool story_tell(struct story *story, const struct event *event, const char *policy, const char *owner,
                 unsigned int source);
 /*
- * After the last event, puts all in order. The story begins at `since_ns`, or 0: with its events; it ends with them, but
- * not before `to_ns`.
+ * After the last event, puts all in order. The story begins at `since_ns`, or 0: with its events; it ends with them,
+ * but not before `to_ns`.
  */
 void story_end(struct story *story, uint64_t since_ns, uint64_t to_ns);
 /* After that: a circuit as it is now, with events or without. The texts must stand. */

@@ -68,6 +68,7 @@ struct told {
     struct event event;
     const char *policy, *owner; /* "": unknown; each text stands once */
     unsigned int source;        /* the same event may stand in two of them */
+    bool repeated;              /* it does, and this is not the first */
     size_t order;
 };
 
@@ -105,7 +106,10 @@ static inline bool event_is_transition(const struct event *event)
     return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE;
 }
 
-/* Whether it is how a call ended; each call has one such event, and one of EVENT_NONE while it is in flight. With `record = all` a failure stands there twice. */
+/*
+ * Whether it is how a call ended; each call has one such event, and one of EVENT_NONE while it is in flight. With
+ * `record = all` a failure stands there twice.
+ */
 static inline bool event_is_call(const struct event *event)
 {
     return event->type == EVENT_FAILURE || (event->type == EVENT_OUTCOME && event->verdict != VERDICT_FAILURE);

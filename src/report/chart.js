@@ -62,7 +62,7 @@ export function timeAxis(palette, range, gridIndex, labelled, narrow) {
     splitLine: { show: true, lineStyle: { color: palette.grid } },
     splitNumber: narrow ? 3 : 8,
     axisLabel: { show: labelled, color: palette.quiet, hideOverlap: true, fontSize: 12, formatter: timeLabel(range) },
-    axisPointer: { label: { show: labelled, formatter: ({ value }) => clock(value, 3) } },
+    axisPointer: { snap: false, label: { show: labelled, formatter: ({ value }) => clock(value, 3) } },
   };
 }
 

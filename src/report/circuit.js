@@ -127,11 +127,16 @@ function seriesOf(report, circuit, panel, palette, axis) {
   return [lineSeries("waiting", points, palette, palette.waiting, axis)];
 }
 
-// A line's tooltip is of the place under the pointer, for there is no point to meet.
-function axisTip(panel) {
-  if (panel.kind !== "waiting") return undefined;
-  return { trigger: "axis", formatter: ([point]) => lines(calls(point.value[1], "call waits", "calls wait"),
-    `from ${clock(point.value[0], 3)}`) };
+// A line's tooltip is of the place under the pointer, for there is no point to meet: what held there since the last step.
+function lineTip(report, { waiting }, [point]) {
+  if (!point) return "";
+  const at = point.axisValue - report.from_ms;
+  let now = 0;
+  for (const [when, number] of waiting) {
+    if (when > at) break;
+    now = number;
+  }
+  return lines(calls(now, "call waits", "calls wait"), `at ${clock(point.axisValue, 3)}`);
 }
 
 function tip(report, circuit, { state, probe, refusal, call }) {
@@ -156,11 +161,13 @@ function chart(report, circuit) {
     return {
       height: bottom + (onPaper ? 30 : 70),
       option: {
-        grid: list.map((panel) => ({ left, right: 14, top: panel.top, height: panel.height, tooltip: axisTip(panel) })),
+        grid: list.map((panel) => ({ left, right: 14, top: panel.top, height: panel.height,
+          tooltip: { trigger: panel.kind === "waiting" ? "axis" : "item" } })),
         xAxis: list.map((panel, i) => timeAxis(palette, range, i, i === list.length - 1, narrow)),
         yAxis: list.map((panel, i) => yAxis(palette, panel, i, left)),
         axisPointer: { link: [{ xAxisIndex: "all" }], lineStyle: { color: palette.quiet } },
-        tooltip: { ...tooltipParts(palette), trigger: "item", formatter: ({ data }) => tip(report, circuit, data) },
+        tooltip: { ...tooltipParts(palette), trigger: "item", formatter: (under) => (Array.isArray(under)
+          ? lineTip(report, list.find((panel) => panel.kind === "waiting"), under) : tip(report, circuit, under.data)) },
         dataZoom: zoomParts(palette, axes, onPaper ? null : bottom + 38, left, 14, !narrow),
         series: list.flatMap((panel, i) => seriesOf(report, circuit, panel, palette, i)),
       },

@@ -41,7 +41,8 @@ class HostileNames(unittest.TestCase):
         missing = os.path.join(self.folder, "x")
         for words in (("check", missing), ("run", "-p", missing, "true"), ("status", "-p", missing),
                       ("events", "-p", missing), ("report", missing), ("report", "-o", os.path.join(missing, "y")),
-                      ("report", "--trace", os.path.join(missing, "y")), ("reload", "-p", missing), ("open", "-p", missing, "a:1"),
+                      ("report", "--trace", os.path.join(missing, "y")), ("reload", "-p", missing),
+                      ("open", "-p", missing, "a:1"),
                       ("close", "-p", missing, "a:1"), ("auto", "-p", missing, "a:1"),
                       ("run", "-t", "127.0.0.1:1", "--log", os.path.join(missing, "y"), "true")):
             self.says(*words)
@@ -57,7 +58,8 @@ class HostileNames(unittest.TestCase):
             self.says("help", word)
         for words in (("run", "-t", EVIL, "true"), ("run", "-t", "a:1", "-o", EVIL, "true"),
                       ("run", "-t", "a:1", "-o", EVIL + "=1", "true"), ("run", "-t", "127.0.0.1:1", EVIL),
-                      ("run", EVIL), ("events", "--since", EVIL), ("report", "--since", EVIL), ("open", "--for", EVIL, "a:1"),
+                      ("run", EVIL), ("events", "--since", EVIL), ("report", "--since", EVIL),
+                      ("open", "--for", EVIL, "a:1"),
                       ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL), ("check", "--for", EVIL),
                       ("check", "--for", "/" + EVIL)):
             self.says(*words)

@@ -1,4 +1,5 @@
 """`sockfuse report`: what real programs went through, as a page that a real browser draws, and as a trace."""
+import datetime
 import json
 import os
 import re
@@ -20,7 +21,8 @@ DRAWN = """
   if (!canvas || canvas.width === 0) return 0;
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Set();
-  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  for (let i = 0; i < data.length; i += 4)
+    if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
   return seen.size;"""
 
 
@@ -58,10 +60,11 @@ class Reports(unittest.TestCase):
         return self.sandbox.run(["curl", "-s", "-S", "--max-time", seconds, server.url]).status
 
     def an_outage(self):
-        """Three good calls, three that hang and open the circuit, four refused; a probe fails, one refused; it heals."""
+        """Three good calls, three that hang and open it, four refused; a probe fails, one refused; it heals."""
         server = self.server(flapping(*[answer_http] * 3, *[stay_silent] * 4, answer_http))
         healthy = self.server(answer_status("404 Not Found"))
-        self.sandbox.guard(server, healthy, failure_threshold=3, reset_timeout="10s", abandon_after="50ms", record="all")
+        self.sandbox.guard(server, healthy, failure_threshold=3, reset_timeout="10s", abandon_after="50ms",
+                           record="all")
         self.assertEqual([self.curl(server, "20") for _ in range(3)], [0] * 3)
         self.assertEqual(self.curl(healthy, "20"), 0)
         self.assertEqual([self.curl(server) for _ in range(3)], [28] * 3)
@@ -89,8 +92,8 @@ def an_event(at_ms, what="failure", **members):
     """One that hangs together, so many milliseconds after nine o'clock."""
     hours, rest = divmod(at_ms, 3600000)
     event = {"time": f"2026-11-30T{9 + hours:02}:{rest // 60000:02}:{rest % 60000 // 1000:02}.{rest % 1000:03}Z",
-             "mono_ns": (1000 + at_ms) * 1000000, "pid": 7, "program": "worker", "target": "t", "destination": "10.0.0.1:80",
-             "event": what, "policy": "/etc/web.policy", "owner": "www-data"}
+             "mono_ns": (1000 + at_ms) * 1000000, "pid": 7, "program": "worker", "target": "t",
+             "destination": "10.0.0.1:80", "event": what, "policy": "/etc/web.policy", "owner": "www-data"}
     if what == "failure":
         event.update(kind="response-timeout", errno=None, elapsed_ms=500, overdue=False, came=False, late=False)
     event.update(members)
@@ -105,6 +108,9 @@ class Document(Reports):
         self.report("-o", self.page)
         document = document_in(self.page)
         self.assertEqual(document["status"], self.sandbox.status())
+        seen = datetime.datetime.fromisoformat(document["status"][0]["last_seen"].replace("Z", "+00:00"))
+        last = datetime.datetime.fromisoformat(self.sandbox.events()[-1]["time"].replace("Z", "+00:00"))
+        self.assertEqual(document["to_ms"], round(max(seen, last).timestamp() * 1000), "it ends with the last program")
         for one in (server, healthy):
             (circuit,) = [circuit for circuit in document["circuits"] if circuit["destination"] == one.destination]
             counters = self.sandbox.counters(one)
@@ -118,8 +124,9 @@ class Document(Reports):
         (incident,) = circuit["incidents"]
         failures = [event for event in self.sandbox.events() if event["event"] == "failure"]
         self.assertEqual(len(failures), 4)
-        self.assertEqual({name: incident[name] for name in ("reason", "counted", "leaked", "probes", "probes_failed", "refused")},
-                         {"reason": "failure-threshold", "counted": 3, "leaked": 0, "probes": 2, "probes_failed": 1, "refused": 5})
+        expected = {"reason": "failure-threshold", "counted": 3, "leaked": 0, "probes": 2, "probes_failed": 1,
+                    "refused": 5}
+        self.assertEqual({name: incident[name] for name in expected}, expected)
         self.assertEqual(incident["refused"], self.sandbox.counters(server)["refused"])
         self.assertEqual(incident["waited_ms"], sum(failure["elapsed_ms"] for failure in failures))
         self.assertEqual(incident["kinds"], [{"name": "response-timeout", "calls": 4}])
@@ -150,13 +157,15 @@ class Document(Reports):
 
     def test_since_leaves_out_what_was_before(self):
         path = self.events_file([an_event(1000), an_event(3000), an_event(5000)])
-        for words, told in (((), 3), (("--since", "2026-11-30T09:00:02Z"), 2), (("--since", "2026-11-30T09:00:06Z"), 0)):
-            self.report("-o", self.page, *words, path)
+        for second, told in (("00", 3), ("02", 2), ("06", 0)):
+            self.report("-o", self.page, "--since", f"2026-11-30T09:00:{second}Z", path)
             self.assertEqual(document_in(self.page)["calls_told"], told)
-        self.assertEqual(self.report("-o", self.page, "--since", "yesterday", path, status=2).stderr.count("--since"), 1)
+        result = self.report("-o", self.page, "--since", "yesterday", path, status=2)
+        self.assertIn("--since yesterday: ", result.stderr)
 
     def test_what_is_no_event_is_said_and_left_out(self):
-        path = self.events_file([an_event(1000), "curl: (7) Failed\n", "\n", {**an_event(2000), "event": "comet"}, an_event(3000)])
+        path = self.events_file([an_event(1000), "curl: (7) Failed\n", "\n", {**an_event(2000), "event": "comet"},
+                                 an_event(3000)])
         result = self.report("-o", self.page, path)
         self.assertEqual(result.stderr, f"sockfuse: {path}: 1 event of a newer sockfuse, left out\n"
                                         f"sockfuse: {path}:2: no event; 1 such line is left out\n")
@@ -177,13 +186,14 @@ class Document(Reports):
         path = self.events_file([an_event(1000)])
         with open(self.page, "w", encoding="utf-8") as file:
             file.write("before")
-        limited = self.sandbox.run(["sh", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$@"', "sh", SOCKFUSE, "report", "-o", self.page, path],
-                                   "command")
+        limited = self.sandbox.run(["sh", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$@"', "sh",
+                                    SOCKFUSE, "report", "-o", self.page, path], "command")
         self.assertEqual((limited.status, limited.stderr),
                          (1, f"sockfuse: {self.page} can't be written: File too large\n"))
         with open(self.page, encoding="utf-8") as file:
             self.assertEqual(file.read(), "before")
-        self.assertEqual([name for name in os.listdir(self.sandbox.folder) if name.startswith("report.html")], ["report.html"])
+        self.assertEqual([name for name in os.listdir(self.sandbox.folder) if name.startswith("report.")],
+                         ["report.html"])
         self.assertIn("can't be written", self.report("-o", "/nowhere/x.html", path, status=1).stderr)
 
     def test_options_that_contradict_each_other_are_told(self):
@@ -211,7 +221,8 @@ class InFlight(Reports):
         (call,) = document["in_flight"]
         (listed,) = json.loads(self.sandbox.sockfuse("calls", "--json").stdout)
         self.assertEqual({**call, "since": ""}, {**listed, "since": ""})
-        self.assertEqual((call["pid"], call["waited_ms"], call["limit_ms"], call["overdue"]), (process.pid, 7000, 5000, True))
+        self.assertEqual([call[name] for name in ("pid", "waited_ms", "limit_ms", "overdue")],
+                         [process.pid, 7000, 5000, True])
         self.assertEqual(document["calls_told"], 0, "it has not ended")
         with open(trace, encoding="utf-8") as file:
             (drawn,) = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "call"]
@@ -220,8 +231,10 @@ class InFlight(Reports):
         browser.look(1400)
         browser.open(f"file://{self.page}")
         browser.wait_for("return document.documentElement.dataset.ready")
-        shown = browser.run("return document.querySelector('section[aria-labelledby=waiting]').innerText.replace(/\u202f/g, ' ')")
-        for word in ("1 call, 1 overdue, the oldest for 7.0 s", f"curl[{process.pid}]", server.destination, "for an answer", "5.0 s"):
+        shown = browser.run("return document.querySelector('section[aria-labelledby=waiting]').innerText")
+        shown = shown.replace("\u202f", " ")
+        for word in ("1 call, 1 overdue, the oldest for 7.0 s", f"curl[{process.pid}]", server.destination,
+                     "for an answer", "5.0 s"):
             self.assertIn(word, shown)
         self.assertEqual(browser.log(), [])
 
@@ -246,8 +259,8 @@ class Missing(Reports):
     def plan(self, path, build):
         """What make would do."""
         environment = {"PATH": path, "HOME": self.sandbox.home, "LC_ALL": "C.UTF-8"}
-        return subprocess.run(["/usr/bin/make", "-n", "all", f"BUILD={build}", "V=1"], cwd=ROOT, env=environment, check=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+        return subprocess.run(["/usr/bin/make", "-n", "all", f"BUILD={build}", "V=1"], cwd=ROOT, env=environment,
+                              check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
 
     def test_without_node_or_without_the_packages_all_the_rest_is_built(self):
         build = os.path.join(self.sandbox.folder, "build")
@@ -287,10 +300,12 @@ class InABrowser(Reports):
     def look(self, width=1400, theme="light"):
         self.browser.look(width, theme=theme)
         self.browser.open(f"file://{self.page}")
-        self.browser.wait_for("return document.documentElement.dataset.ready && document.querySelector('.chart[data-drawn]')")
+        self.browser.wait_for("return document.documentElement.dataset.ready && "
+                              "document.querySelector('.chart[data-drawn]')")
 
     def text(self, selector):
-        return self.browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
+        return self.browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)",
+                                selector)
 
     def assert_quiet(self):
         self.assertEqual(self.browser.log(), [])
@@ -301,16 +316,16 @@ class InABrowser(Reports):
         for one in (server, healthy):
             counters = self.sandbox.counters(one)
             shown = self.browser.run("""
-                const circuit = [...document.querySelectorAll('.circuit')].find((one) => one.innerText.includes(arguments[0]));
+                const circuit = [...document.querySelectorAll('.circuit')]
+                  .find((one) => one.innerText.includes(arguments[0]));
                 circuit.open = true;
                 return Object.fromEntries([...circuit.querySelectorAll('[data-counter]')].map((one) =>
                   [one.dataset.counter, Number(one.innerText.replace(/\\s/g, ''))]))""", one.destination)
             self.assertEqual(shown, {name: counters[name] for name in shown})
-            self.assertEqual({name: value for name, value in counters.items() if value and name not in ("injected", "fallback")},
-                             {name: value for name, value in shown.items() if value}, "and none is left out")
-            self.assertIn(self.sandbox.circuit(one)["state"],
-                          self.browser.run("return [...document.querySelectorAll('.circuit')].find((one) => "
-                                           "one.innerText.includes(arguments[0])).querySelector('.badge').innerText", one.destination))
+            self.assertEqual({name: count for name, count in counters.items() if count},
+                             {name: count for name, count in shown.items() if count}, "and none is left out")
+            (badge,) = [text for text in self.text(".circuit summary") if one.destination in text]
+            self.assertIn(self.sandbox.circuit(one)["state"], badge)
         self.assertEqual(self.text(".incident [data-figure=refused]"), ["5 calls"])
         self.assertEqual(self.text(".incident [data-figure=probes]"), ["2\n1 failed"])
         self.assert_quiet()
@@ -327,7 +342,8 @@ class InABrowser(Reports):
                 for box in range(boxes):
                     self.assertGreater(self.browser.run(f"return (function () {{ {DRAWN} }})(document.querySelectorAll("
                                                         f"'.chart[data-drawn]')[{box}])"), 3, (width, theme, box))
-                self.assertEqual(self.browser.run("return document.documentElement.scrollWidth"), width, "nothing sticks out")
+                self.assertEqual(self.browser.run("return document.documentElement.scrollWidth"), width,
+                                 "nothing sticks out")
                 backgrounds.add((theme, self.browser.run("return getComputedStyle(document.body).backgroundColor")))
                 self.assert_quiet()
         self.assertEqual(len(backgrounds), 2, backgrounds)
@@ -347,12 +363,12 @@ class InABrowser(Reports):
         self.assert_quiet()
 
     def test_names_from_outside_are_text_and_nothing_else(self):
-        path = self.events_file([an_event(1000, program=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL),
-                                 an_event(2000, "open", program=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL,
-                                          **{"from": "closed", "to": "open"}, reason="failure-threshold", failures=1,
-                                          pause_ms=10000, refused=0),
-                                 an_event(3000, "forced", user=EVIL, target=EVIL, destination=EVIL, policy=EVIL, owner=EVIL,
-                                          forced="open", **{"from": "open", "to": "open"}, reason="forced")])
+        names = {"program": EVIL, "target": EVIL, "destination": EVIL, "policy": EVIL, "owner": EVIL}
+        path = self.events_file([an_event(1000, **names),
+                                 an_event(2000, "open", **names, **{"from": "closed", "to": "open"}, failures=1,
+                                          reason="failure-threshold", pause_ms=10000, refused=0),
+                                 an_event(3000, "forced", **names, **{"from": "open", "to": "open"}, user=EVIL,
+                                          forced="open", reason="forced")])
         self.show(path)
         self.browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         self.browser.wait_for("return document.querySelector('details.table tbody tr')")
@@ -377,7 +393,8 @@ class InABrowser(Reports):
         self.assertNotRegex(head, r"(?i)<(script|link|img|iframe)[^>]*(src|href)=")
         for words in ("Apache License", "zrender", "Redistributions in binary form"):
             self.assertIn(words, licences)
-        self.browser.run("const one = document.createElement('script'); one.textContent = 'window.evil = 1'; document.body.append(one)")
+        self.browser.run("const one = document.createElement('script'); one.textContent = 'window.evil = 1'; "
+                         "document.body.append(one)")
         self.assertIsNone(self.browser.run("return window.evil ?? null"))
         self.assertIn("Content Security Policy", "".join(entry["message"] for entry in self.browser.log()))
 
@@ -398,15 +415,43 @@ class InABrowser(Reports):
         self.assertNotEqual(self.browser.run(window), "")
         self.assert_quiet()
 
+    def test_what_lies_under_the_pointer_is_told(self):
+        """All over a chart: of its states, failures, probes, waiting calls, refusals and latencies."""
+        server, _ = self.an_outage()
+        self.show(width=900)
+        chart = (f"[...document.querySelectorAll('.circuit')].find((one) => one.innerText.includes("
+                 f"'{server.destination}')).querySelector('.chart')")
+        self.browser.run("document.querySelectorAll('.circuit').forEach((one) => { one.open = true; }); "
+                         f"{chart}.scrollIntoView()")
+        self.browser.wait_for(f"return {chart}.dataset.drawn")
+        told = set(self.browser.run(f"""
+            const chart = {chart}, canvas = chart.querySelector('canvas');
+            const box = canvas.getBoundingClientRect(), told = new Set();
+            for (let y = 5; y < box.height - 60; y += 5) {{
+              for (let x = 130; x < box.width; x += 4) {{
+                canvas.dispatchEvent(new MouseEvent('mousemove',
+                  {{ bubbles: true, clientX: box.x + x, clientY: box.y + y }}));
+                told.add([...chart.children].map((one) => one.innerText).join('').split('\\n')[0]);
+              }}
+            }}
+            return [...told];"""))
+        for words in ("closed", "open", "probe: failure", "response-timeout (failure)", "success"):
+            self.assertIn(words, told)
+        self.assertTrue(any("refused at once" in words for words in told), told)
+        self.assertTrue(any(re.match(r"\d+ calls? waits?$", words) for words in told), told)
+        self.assert_quiet()
+
     def test_all_charts_and_fields_have_a_name_that_says_what_they_show(self):
         server, _ = self.an_outage()
         self.show()
-        charts = self.browser.run("return [...document.querySelectorAll('.chart')].map((one) => one.getAttribute('aria-label'))")
+        charts = self.browser.run("return [...document.querySelectorAll('.chart')].map((one) => one.ariaLabel)")
         self.assertIn("1 incident", charts[0])
         self.assertIn("4 response-timeout", charts[1])
         self.assertIn(server.destination, charts[1])
-        unnamed = self.browser.run("""return [...document.querySelectorAll('button, input, a, [tabindex="0"], table')].filter((one) =>
-            !(one.innerText || one.labels?.[0]?.innerText || one.getAttribute('aria-label'))).map((one) => one.outerHTML)""")
+        unnamed = self.browser.run("""
+            const fields = [...document.querySelectorAll('button, input, a, [tabindex="0"], table')];
+            return fields.filter((one) => !(one.innerText || one.labels?.[0]?.innerText || one.ariaLabel))
+              .map((one) => one.outerHTML.slice(0, 200));""")
         self.assertEqual(unnamed, [])
         self.assertEqual(self.browser.run("return document.documentElement.lang"), "en")
 
@@ -449,7 +494,7 @@ class Traces(Reports):
         events = self.trace()
         self.assertFalse(os.path.exists(self.page), "no page but with -o")
         calls = [event for event in events if event.get("cat", "").startswith("call")]
-        self.assertEqual(len(calls), self.sandbox.counters(server)["admitted"] + self.sandbox.counters(healthy)["admitted"])
+        self.assertEqual(len(calls), sum(self.sandbox.counters(one)["admitted"] for one in (server, healthy)))
         failed = [event for event in calls if "failure" in event["cat"]]
         self.assertEqual([event["args"]["outcome"] for event in failed], ["response-timeout"] * 4)
         self.assertTrue(all(event["dur"] >= 50000 for event in failed))

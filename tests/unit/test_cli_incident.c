@@ -242,8 +242,11 @@ static void an_event_that_two_files_have_is_told_once(void **state)
     assert_true(story_tell(&story, &event, "p", "u", 0));
     assert_true(story_tell(&story, &event, "p", "u", 1));
     assert_true(story_tell(&story, &event, "p", "u", 1));
+    event.pid = 2;
+    assert_true(story_tell(&story, &event, "p", "u", 1));
+    assert_true(story_tell(&story, &event, "other", "u", 0));
     story_end(&story, 0, 0);
-    assert_int_equal(story.told_count, 2);
+    assert_int_equal(story.told_count, 4);
 }
 
 static void states_follow_each_other_without_a_gap(void **state)
