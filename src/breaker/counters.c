@@ -55,3 +55,17 @@ uint64_t counters_sum(const struct counters *counters, unsigned int counter)
         sum += atomic_load_explicit(&counters->shard[shard][counter], memory_order_relaxed);
     return sum;
 }
+
+uint32_t counters_in_flight(const struct counters *counters)
+{
+    /* These six are one line of a shard. Outcomes first: what begins and ends meanwhile is not counted twice. */
+    static const enum counter outcomes[] = {COUNT_SUCCEEDED, COUNT_FAILED, COUNT_NEUTRAL, COUNT_BUSINESS, COUNT_LATE};
+    uint64_t ended = 0;
+
+    for (unsigned int i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
+        ended += counters_sum(counters, outcomes[i]);
+    uint64_t admitted = counters_sum(counters, COUNT_ADMITTED);
+    if (admitted <= ended)
+        return 0;
+    return admitted - ended < UINT32_MAX ? (uint32_t)(admitted - ended) : UINT32_MAX;
+}

@@ -62,5 +62,7 @@ void counters_add(struct counters *counters, unsigned int shard, unsigned int co
 void counters_take_back(struct counters *counters, unsigned int shard, unsigned int counter);
 /* The sum over all shards. */
 uint64_t counters_sum(const struct counters *counters, unsigned int counter);
+/* Calls that have no outcome yet, as far as can be said by the sums. */
+uint32_t counters_in_flight(const struct counters *counters);
 
 #endif

@@ -91,6 +91,7 @@ struct observation {
     unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP; else 0 */
     uint64_t retry_after_ns;  /* the answer asks not to be called for so long; 0: it does not */
     uint64_t waited_ns;       /* real time: since the attempt began, or since the last byte of the request */
+    uint32_t stands_for;      /* of a measured answer: so many calls, as latency.h has it */
     uint64_t came_ns; /* circuits' clock: when it came, if that was before it was seen; 0: just now, or unknown */
     bool after_limit; /* it came after connect_timeout or response_timeout */
 };

@@ -132,6 +132,7 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
                    connection_has(connection, CONNECTION_SHUT_READ) ||
                    (connection_has(connection, CONNECTION_SHUT_WRITE) && !connection_has(connection, CONNECTION_SENT)),
         .waited_ns = judgement_waited_ns(connection, real_ns),
+        .stands_for = place_stands_for(&connection->place),
     };
     uint64_t due_ns = guard_due(guard, connection->place.call);
     if (now_ns >= due_ns)

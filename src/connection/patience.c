@@ -46,6 +46,7 @@ void judgement_requested(struct connection *connection)
     connection_mark(connection, CONNECTION_SENT);
     connection_happens(connection, ON_REQUEST);
     connection_keep(connection, false);
+    place_is_measured(&connection->place);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     upload_wait(connection, clock_circuit_at(now_ns));
 }
@@ -53,6 +54,7 @@ void judgement_requested(struct connection *connection)
 void judgement_request_sent(struct connection *connection)
 {
     uint64_t now_ns = clock_real_ns();
+    place_is_measured(&connection->place);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     upload_wait(connection, clock_circuit_at(now_ns));
 }

@@ -34,6 +34,9 @@ static uint64_t time_ns(const struct target *target)
     return __builtin_expect(is_measured, 0) ? clock_real_ns() : clock_coarse_ns();
 }
 
+/* A connection's first wait in some 17 ms is measured, so that of one that asks seldom all are. */
+#define SELDOM_BITS 24
+
 /*
  * The last request was read to its end, or is none, and so will this one be if it goes the short way: what is sent behind
  * it is read neither here nor there.
@@ -67,6 +70,10 @@ HOT bool short_exchange_begins(descriptor entry)
     }
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) != engine_policy())
         return false;
+    const uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
+    const bool is_first = now_ns >> SELDOM_BITS > since_ns >> SELDOM_BITS;
+    if (__builtin_expect(place_measures(&connection->place, is_first) != 0, 0))
+        now_ns = clock_real_ns();
     connection_moves_on(connection, STATE_IDLE, ON_BEGINNING);
     if (!guard_begin_short(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
         connection_moves_on(connection, STATE_REQUESTED, ON_WITHDRAWAL);
@@ -104,7 +111,8 @@ HOT bool short_exchange_answers(descriptor entry, const void *first, size_t coun
     if (__builtin_expect(target->breaker.slow_call_ns != 0, 0) &&
         atomic_load_explicit(&connection->waited_before_ns, memory_order_relaxed) != 0)
         return false;
-    uint64_t now_ns = time_ns(target);
+    uint64_t now_ns =
+        __builtin_expect(place_stands_for(&connection->place) != 0, 0) ? clock_real_ns() : time_ns(target);
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     if (!guard_settle_short(&connection->place, target, now_ns > since_ns ? now_ns - since_ns : 0,
                             clock_circuit_at(now_ns)))

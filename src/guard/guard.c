@@ -57,6 +57,13 @@ uint64_t guard_due(const struct guard *guard, uint32_t call)
     return read_own(guard, call, &view) && view.in_flight ? view.due_ns : DUE_NEVER;
 }
 
+static void note_connect(const struct guard *guard, const struct call_view *view, uint64_t now_ns)
+{
+    const struct wait wait = {
+        .kind = WAIT_CONNECT, .stands_for = 1, .waited_ns = now_ns > view->started_ns ? now_ns - view->started_ns : 0};
+    settle_wait(guard->segment, view->circuit, &wait, now_ns);
+}
+
 /* Brings a call at least to `phase`, and starts the wait of that phase, if it `waits` already. */
 static void advance(struct guard *guard, uint32_t call, const struct target *target, enum phase phase, bool waits,
                     uint64_t now_ns)
@@ -81,6 +88,8 @@ static void advance(struct guard *guard, uint32_t call, const struct target *tar
         calls_set_times(guard->segment, call, now_ns, due_ns);
         if (moves && !calls_move(guard->segment, call, &view, next))
             continue;
+        if (moves && view.phase == PHASE_CONNECTING)
+            note_connect(guard, &view, now_ns);
         if (!moves)
             calls_publish_times(guard->segment, call);
         calls_note_due(guard->segment, call, due_ns);
@@ -157,13 +166,28 @@ bool guard_is_over(const struct guard *guard, uint32_t call)
     return read_own(guard, call, &view) && (view.settled == CALL_SETTLED || view.settled == CALL_OVERDUE_ENDED);
 }
 
+/* What came ended the wait, whatever its outcome is. */
+static enum wait_kind kind_of_wait(const struct observation *observation)
+{
+    return observation->seen == SEEN_BYTES       ? WAIT_ANSWER
+           : observation->seen == SEEN_CONNECTED ? WAIT_CONNECT
+                                                 : WAIT_IN_VAIN;
+}
+
 /* The real end of a call that was charged while it hung: it has its one outcome, so this is counted apart, once. */
-static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard, const struct call_view *view)
+static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard, const struct call_view *view,
+                          const struct observation *observation, uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, view->circuit);
+    const struct wait wait = {.kind = kind_of_wait(observation),
+                              .stands_for = 1,
+                              .waited_ns = observation->waited_ns,
+                              .noted_ns = view->due_ns > view->started_ns ? view->due_ns - view->started_ns : 0};
 
-    if (circuit != NULL && calls_settle(guard->segment, call, view, CALL_OVERDUE_ENDED))
-        counters_add(&circuit->counters, shard, COUNT_OVERDUE_ENDED);
+    if (circuit == NULL || !calls_settle(guard->segment, call, view, CALL_OVERDUE_ENDED))
+        return;
+    counters_add(&circuit->counters, shard, COUNT_OVERDUE_ENDED);
+    settle_wait(guard->segment, view->circuit, &wait, now_ns);
 }
 
 /* Until when an answer asks to be left alone, as far as the target goes along with that. */
@@ -226,7 +250,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
             return nothing;
         outcome.slow = is_slow(observation, outcome, &target->breaker);
         if (!view.in_flight) {
-            note_real_end(guard, call, shard, &view);
+            note_real_end(guard, call, shard, &view, observation, now_ns);
             return nothing;
         }
         if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
@@ -237,7 +261,10 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
                                 .at_ns = now_ns,
                                 .elapsed_ns = observation->waited_ns,
                                 .error = observation->error,
-                                .http_status = observation->seen == SEEN_BYTES ? observation->http_status : 0};
+                                .http_status = observation->seen == SEEN_BYTES ? observation->http_status : 0,
+                                .wait = {.kind = kind_of_wait(observation),
+                                         .stands_for = observation->stands_for,
+                                         .waited_ns = observation->waited_ns}};
         date_back(&ending, observation, &view, came_ns);
         settle_call(guard, target, shard, &view, &ending, now_ns);
         return outcome;

@@ -51,13 +51,43 @@ struct call_place {
     struct call *record;
     const struct segment *segment;
     uint32_t holder, circuit;
-    _Atomic uint32_t call; /* CALL_NONE when somebody else has it to judge */
+    _Atomic uint32_t call;     /* CALL_NONE when somebody else has it to judge */
+    _Atomic uint32_t measured; /* by what the next wait is drawn:25 | what the present one stands for:7 */
 };
 bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place);
 bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
                        uint64_t now_ns);
 bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
                         uint64_t now_ns);
+
+/*
+ * Reading the time well costs more than the rest of a short way, so of a busy connection's waits some are measured, and
+ * stand for others (latency.h): each that `is_first` in a while, and of the rest one of 64, by chance, so that no order
+ * in which a program asks is mistaken for all of it. Returns what the wait that begins now stands for; 0: it is not
+ * measured.
+ */
+#define MEASURED_OF_MANY 64u
+#define MEASURED_MASK 127u
+static inline uint32_t place_measures(struct call_place *place, bool is_first)
+{
+    uint32_t word = atomic_load_explicit(&place->measured, memory_order_relaxed) & ~MEASURED_MASK;
+
+    word = (word * 1664525u + 1013904351u) & ~MEASURED_MASK; /* of full period, without the lower bits too */
+    const uint32_t stands_for = is_first ? 1 : word >> 26 == 0 ? MEASURED_OF_MANY : 0;
+    atomic_store_explicit(&place->measured, word | stands_for, memory_order_relaxed);
+    return stands_for;
+}
+/* The present wait's time is read well: it stands for itself. */
+static inline void place_is_measured(struct call_place *place)
+{
+    uint32_t word = atomic_load_explicit(&place->measured, memory_order_relaxed) & ~MEASURED_MASK;
+
+    atomic_store_explicit(&place->measured, word | 1, memory_order_relaxed);
+}
+static inline uint32_t place_stands_for(const struct call_place *place)
+{
+    return atomic_load_explicit(&place->measured, memory_order_relaxed) & MEASURED_MASK;
+}
 
 /*
  * The attempt is connected, nothing is sent; `now_ns`: since when. AT connect_timeout or later it is charged as overdue

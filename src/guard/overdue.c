@@ -69,6 +69,8 @@ OWN_FRAME void overdue_charge_call(const struct guard *guard, const struct targe
         .at_ns = view->due_ns,
         .elapsed_ns = observation.waited_ns,
         .overran = overran,
+        .wait = {.kind = WAIT_IN_VAIN,
+                 .waited_ns = view->due_ns > view->started_ns ? view->due_ns - view->started_ns : 0},
     };
 
     if (ending.outcome.verdict == VERDICT_NONE || !calls_settle(guard->segment, call, view, CALL_OVERDUE))

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "breaker/latency.h"
 #include "guard/guard_model.h"
 #include "segment/forced.h"
 
@@ -29,6 +30,7 @@ struct ending {
     int error;                /* errno, or 0 */
     unsigned int http_status; /* of the answer, or 0 */
     enum overran overran;
+    struct wait wait; /* it began as zeros: what is not said of it is that nobody was waited for */
 };
 /* A call of whatever outcome: journal. `late`: it did not count for the circuit's state. */
 void report_outcome(const struct guard *guard, const struct call_view *call, const struct ending *ending, bool late,

@@ -67,14 +67,32 @@ OWN_FRAME static enum settlement tell_circuit(const struct guard *guard, const s
     return SETTLED_COUNTED;
 }
 
+OWN_FRAME void settle_wait(const struct segment *segment, uint32_t circuit, const struct wait *wait, uint64_t now_ns)
+{
+    struct latency *latency = circuits_latency(segment, circuit);
+    const struct circuit *at = circuits_at(segment, circuit);
+
+    if (latency == NULL)
+        return;
+    if (wait->ends_call && latency_is_look_due(latency, now_ns))
+        latency_note_in_flight(latency, counters_in_flight(&at->counters));
+    latency_note(latency, wait, now_ns);
+}
+
 OWN_FRAME void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
                            const struct call_view *call, const struct ending *ending, uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, call->circuit);
     struct transitions transitions;
+    struct wait wait = ending->wait;
 
     if (circuit == NULL) /* corrupt: there is nobody to tell */
         return;
+    wait.ends_call = true;
+    /* Only of answers are there so many that some stand for others. */
+    if (wait.kind != WAIT_ANSWER)
+        wait.stands_for = 1;
+    settle_wait(guard->segment, call->circuit, &wait, now_ns);
     enum settlement settlement = tell_circuit(guard, target, shard, call, ending, circuit, &transitions);
     const bool late = settlement == SETTLED_LATE;
     if (target->all_recorded)

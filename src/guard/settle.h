@@ -29,7 +29,13 @@ const struct settings *settings_in_force(const struct target *target, enum targe
 /* Who asks, for the circuit. */
 struct caller guard_caller(const struct guard *guard, unsigned int shard);
 
-/* Tells the addresses, the circuit, the journal and the log. The call's owner and ticket are read from `call`. */
+/* Notes a wait on a circuit, before its call is settled if it ends it. */
+void settle_wait(const struct segment *segment, uint32_t circuit, const struct wait *wait, uint64_t now_ns);
+
+/*
+ * Tells the addresses, the circuit, what it has waited, the journal and the log. The call's owner and ticket are read
+ * from `call`.
+ */
 void settle_call(const struct guard *guard, const struct target *target, unsigned int shard,
                  const struct call_view *call, const struct ending *ending, uint64_t now_ns);
 

@@ -8,8 +8,10 @@
  * Each function looks first, and writes only when nothing speaks against it. What it has looked at may change before
  * it writes; then the call counts as one that came a moment earlier, as on the long way.
  */
+#include "base/frame.h"
 #include "guard/guard.h"
 #include "guard/operator.h"
+#include "guard/settle.h"
 #include "segment/call_record.h"
 #include "segment/circuits.h"
 #include "segment/due.h"
@@ -22,6 +24,8 @@ bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call
     place->holder = guard->holder;
     place->circuit = circuit;
     atomic_store_explicit(&place->call, call, memory_order_relaxed);
+    atomic_store_explicit(&place->measured, call * UINT32_C(0x9e3779b1), memory_order_relaxed);
+    place_is_measured(place);
     return place->entry != NULL && place->record != NULL;
 }
 
@@ -91,6 +95,14 @@ bool guard_begin_short(const struct call_place *place, const struct target *targ
     return true;
 }
 
+/* Seldom, and apart, so that the short way has no part of it. */
+OWN_FRAME static void note_wait(const struct call_place *place, uint64_t waited_ns, uint64_t now_ns)
+{
+    const struct wait wait = {
+        .kind = WAIT_ANSWER, .ends_call = true, .stands_for = place_stands_for(place), .waited_ns = waited_ns};
+    settle_wait(place->segment, place->circuit, &wait, now_ns);
+}
+
 bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
                         uint64_t now_ns)
 {
@@ -105,6 +117,8 @@ bool guard_settle_short(const struct call_place *place, const struct target *tar
         state != state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED) ||
         !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;
+    if (__builtin_expect(place_stands_for(place) != 0 || waited_ns >= LATENCY_LONG_NS, 0))
+        note_wait(place, waited_ns, now_ns);
     if (__builtin_expect(circuit_has_neighbours(circuit), 0))
         circuit_address_answered(circuit, record_address(place->record));
     circuit_count_success(circuit, settings, call_of(place), generation, now_ns);

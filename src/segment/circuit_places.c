@@ -162,8 +162,9 @@ static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
 }
 
 /* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */
-static void clear(struct circuit_entry *entry, uint64_t now_ns)
+static void clear(const struct segment *segment, struct circuit_entry *entry, uint64_t now_ns)
 {
+    latency_reset(&segment->latency[entry - segment->circuits]);
     circuit_reset(&entry->circuit);
     for (unsigned int i = 0; i < 2; i++) {
         atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
@@ -215,7 +216,7 @@ static bool take_over(struct segment *segment, uint32_t index, const struct key 
     }
     if (circuit_entry_hash(entry) != tombstone)
         return false;
-    clear(entry, now_ns);
+    clear(segment, entry, now_ns);
     write_texts(entry, key);
     /* Release: the key is seen after all of the above. */
     if (atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, key->hash, memory_order_release,
@@ -343,8 +344,9 @@ uint32_t circuits_stand(const struct segment *segment, const char *target, const
 }
 
 /* As `clear`, for a circuit that keeps its place: what calls in flight hold stays theirs. */
-static void clear_history(struct circuit_entry *entry)
+static void clear_history(const struct segment *segment, struct circuit_entry *entry)
 {
+    latency_reset(&segment->latency[entry - segment->circuits]);
     circuit_reset(&entry->circuit);
     for (unsigned int i = 0; i < 2; i++) {
         atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
@@ -361,14 +363,14 @@ bool circuits_forget(struct segment *segment, uint32_t index, bool in_use, uint6
     if ((former & CIRCUIT_KEY_BIT) == 0)
         return false;
     if (in_use) {
-        clear_history(entry);
+        clear_history(segment, entry);
         return true;
     }
     /* As in take_over: whoever comes for it meanwhile finds its key gone, and makes it anew. */
     if (!atomic_compare_exchange_strong_explicit(&entry->hash, &former, tombstone, memory_order_seq_cst,
                                                  memory_order_relaxed))
         return false;
-    clear(entry, now_ns);
+    clear(segment, entry, now_ns);
     /* Release: that it is free is seen after all of the above. */
     return atomic_compare_exchange_strong_explicit(&entry->hash, &tombstone, 0, memory_order_release,
                                                    memory_order_relaxed);

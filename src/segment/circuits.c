@@ -24,6 +24,11 @@ struct circuit *circuits_at(const struct segment *segment, uint32_t index)
     return entry != NULL ? &entry->circuit : NULL;
 }
 
+struct latency *circuits_latency(const struct segment *segment, uint32_t index)
+{
+    return circuits_entry(segment, index) != NULL ? &segment->latency[index] : NULL;
+}
+
 bool circuits_copy_texts(const struct segment *segment, uint32_t index, char target[TARGET_NAME_MAX],
                          char destination[DESTINATION_MAX])
 {

@@ -34,6 +34,9 @@ bool circuits_forget(struct segment *segment, uint32_t index, bool in_use, uint6
 /* NULL if the index is out of range. */
 struct circuit *circuits_at(const struct segment *segment, uint32_t index);
 
+/* What the calls of a circuit have waited; NULL if the index is out of range. */
+struct latency *circuits_latency(const struct segment *segment, uint32_t index);
+
 struct circuit_texts {
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];

@@ -13,12 +13,13 @@
 #include <stdint.h>
 
 #include "breaker/circuit.h"
+#include "breaker/latency.h"
 #include "policy/capacity.h"
 #include "segment/event.h"
 #include "segment/segment_model.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
-#define SEGMENT_VERSION 3u
+#define SEGMENT_VERSION 4u
 #define SEGMENT_IDENTITY_MAX 4096u
 #define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
@@ -130,9 +131,9 @@ _Static_assert(sizeof(struct segment_stamp) == 128, "two lines");
 
 /*
  * The beginning of the file. Behind it lie the tables, each on a line of its own, at offsets that follow from the
- * capacities: processes, owners and circuits of calls, their groups, which groups are full, calls, events, circuits
- * (layout_measure). They
- * are reached through the pointers of struct segment alone.
+ * capacities: processes, owners and circuits of calls, their groups, which groups are full, calls, events, circuits,
+ * and what each circuit's calls have waited (layout_measure). They are reached through the pointers of struct segment
+ * alone.
  */
 struct segment_header {
     struct segment_stamp stamp;
@@ -169,7 +170,7 @@ struct segment_header {
 
 /* Where the tables begin, and the size of the base. */
 struct segment_places {
-    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, size;
+    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, latency, size;
 };
 
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */

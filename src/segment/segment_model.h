@@ -19,6 +19,7 @@ struct call;
 struct call_group;
 struct event_slot;
 struct circuit_entry;
+struct latency;
 
 struct segment {
     const char *path;       /* "" for a private one; lives as long as its place, or is `own_path` */
@@ -37,6 +38,7 @@ struct segment {
     struct circuit_entry *circuits;
     _Atomic uint32_t *call_owner; /* the identity of the process that has the record (processes.h); 0: free */
     struct call *calls;
+    struct latency *latency;    /* of each circuit's calls, apart from what decides */
     char *own_path;             /* an observer's; NULL in a host process */
     _Atomic uint64_t proof;     /* the page that keeps this process's lock, and of which identity (proof.h); 0: none */
     struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */

@@ -40,7 +40,7 @@ static enum admission begin(struct guard_bench *bench, uint32_t call)
 
 static struct outcome settle(struct guard_bench *bench, uint32_t call, uint64_t waited_ns)
 {
-    struct observation answer = {.seen = SEEN_BYTES, .answered_before = true, .waited_ns = waited_ns};
+    struct observation answer = {.seen = SEEN_BYTES, .answered_before = true, .waited_ns = waited_ns, .stands_for = 1};
 
     return guard_settle(&bench->guard, call, &bench->target, call, &answer, bench->now_ns);
 }

@@ -317,7 +317,7 @@ static void on_a_full_file_system(void *context)
     struct segment_error error;
     static char large[4 << 20];
     CHECK(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-    CHECK(mount("none", place->parent, "tmpfs", 0, "size=8m") == 0);
+    CHECK(mount("none", place->parent, "tmpfs", 0, "size=13m") == 0);
     CHECK(segment_attach(&place->segment, place->folder, STATE_IDENTITY, NULL, &error));
     CHECK(handover_write(&place->segment, "first", 5, &error));
     memset(large, 'x', sizeof large);

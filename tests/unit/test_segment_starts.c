@@ -123,7 +123,7 @@ static void attach_on_a_full_disk(void *context)
     int folder = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(fstat(folder, &status) == 0 && status.st_size == 40);
     close(folder);
-    CHECK(mount("tmpfs", place->folder, "tmpfs", MS_REMOUNT, "mode=0700,size=8m") == 0);
+    CHECK(mount("tmpfs", place->folder, "tmpfs", MS_REMOUNT, "mode=0700,size=16m") == 0);
     CHECK(state_attach(place));
     segment_detach(&place->segment);
     CHECK(mount("tmpfs", place->folder, "tmpfs", MS_REMOUNT | MS_RDONLY, "mode=0700") == 0);
