@@ -201,6 +201,38 @@ static void add_circuit(struct table *table, const struct row *row, const struct
         table_add(table, PLAIN, "");
 }
 
+static const struct column wait_columns[] = {
+    {"LAST MINUTE", false}, {"CALLS/S", true}, {"P50", true}, {"P95", true}, {"MAX", true},
+};
+#define WAIT_COLUMNS (sizeof wait_columns / sizeof *wait_columns)
+
+static void add_waits(struct table *table, const struct row *row)
+{
+    const struct row_waits *waits = &row->waits;
+    const uint64_t rate = row_waits_rate(waits);
+    char text[SPAN_TEXT_MAX];
+    table_add(table, PLAIN, row->destination);
+    table_addf(table, PLAIN, "%" PRIu64 ".%" PRIu64, rate / 10, rate % 10);
+    table_add(table, PLAIN, waits->recent.count > 0 ? wait_format(waits->recent.p50_ns, text) : "");
+    table_add(table, PLAIN, waits->recent.count > 0 ? wait_format(waits->recent.p95_ns, text) : "");
+    table_add(table, waits->recent_longest_ns >= LONG_WAIT_NS ? YELLOW : PLAIN,
+              wait_format(waits->recent_longest_ns, text));
+}
+
+/* Of those that were called lately: in a table of its own, so that both fit a terminal. */
+static void print_waits(const struct rows *rows)
+{
+    struct table table;
+    table_start(&table, wait_columns, WAIT_COLUMNS);
+    for (size_t i = 0; i < rows->count; i++)
+        if (rows->at[i].waits.recent_calls > 0)
+            add_waits(&table, &rows->at[i]);
+    if (table.cell_count == 0)
+        return;
+    fputc('\n', stdout);
+    table_print(&table, stdout, 2);
+}
+
 /* What a count that is not in the table means, if there is any. */
 static void print_note(const struct row *row, unsigned int counter, const char *what)
 {
@@ -249,4 +281,5 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
         print_note(row, COUNT_INJECTED, "of the calls got a fault in a rehearsal");
     }
     print_differences(rows, running);
+    print_waits(rows);
 }

@@ -31,6 +31,18 @@ const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX])
     return text;
 }
 
+const char *wait_format(uint64_t wait_ns, char text[SPAN_TEXT_MAX])
+{
+    if (wait_ns >= 10 * NS_PER_MS)
+        return span_format(wait_ns, text);
+    if (wait_ns >= NS_PER_MS)
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 ".%" PRIu64 "ms", wait_ns / NS_PER_MS,
+                 wait_ns % NS_PER_MS * 10 / NS_PER_MS);
+    else
+        snprintf(text, SPAN_TEXT_MAX, "%" PRIu64 "us", wait_ns / NS_PER_US);
+    return text;
+}
+
 /* The unit at `*text`, which is set behind it; 0: none. */
 static uint64_t read_unit(const char **text)
 {

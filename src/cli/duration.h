@@ -15,6 +15,9 @@
 /* A span for a table: "850ms", "7.3s", "2m05s", "1h05m", "3d04h"; two units at the most. Returns `text`. */
 const char *span_format(uint64_t span_ns, char text[SPAN_TEXT_MAX]);
 
+/* The same for a wait, which may be short: "85us", "1.2ms". */
+const char *wait_format(uint64_t wait_ns, char text[SPAN_TEXT_MAX]);
+
 /* From then until now; 0 if that lies ahead. */
 static inline uint64_t span_since(uint64_t then_ns, uint64_t now_ns)
 {

@@ -57,7 +57,8 @@ static bool is_alive(uint32_t holder, void *context)
     return process_alive(segment, holder);
 }
 
-static void read_circuit(struct row *row, const struct segment *segment, uint32_t index, uint64_t now_ns)
+static void read_circuit(struct row *row, const struct segment *segment, uint32_t index, uint64_t now_ns,
+                         struct latency_view *room)
 {
     const struct circuit *circuit = circuits_at(segment, index);
     row->called = true;
@@ -65,6 +66,7 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     circuit_observe_holders(circuit, is_alive, (void *)(uintptr_t)segment, &row->view);
     for (unsigned int i = 0; i < COUNTERS; i++)
         row->counts[i] = counters_sum(&circuit->counters, i);
+    row_waits_read(&row->waits, segment, index, now_ns, room);
     const struct force force = force_read(segment, index, now_ns);
     row->forced = force.word;
     row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
@@ -80,6 +82,7 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
     struct circuit_texts texts;
     struct inflight inflight = {0};
     struct waiting *waiting = allocate(segment->capacity.circuits, sizeof *waiting);
+    struct latency_view *room = allocate(1, sizeof *room);
     uint32_t cursor = 0, index;
     inflight_add(&inflight, segment, NULL, now_ns);
     inflight_count(&inflight, waiting);
@@ -89,10 +92,11 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
         memcpy(row->target_name, texts.target, sizeof row->target_name);
         memcpy(row->destination, texts.destination, sizeof row->destination);
         row->target = target_named(policies, row->target_name);
-        read_circuit(row, segment, index, now_ns);
+        read_circuit(row, segment, index, now_ns, room);
         row->waiting = waiting[index];
         row->in_flight = waiting[index].calls - waiting[index].charged;
     }
+    free(room);
     free(waiting);
 }
 
@@ -287,6 +291,18 @@ void rows_collect_running(struct rows *rows, const struct segment *segment, cons
     free(at);
 }
 
+bool rows_keep(struct rows *rows, const char *target_name, const char *destination)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->at[i];
+        if (strcmp(row->target_name, target_name) == 0 || strcmp(row->destination, destination) == 0)
+            rows->at[kept++] = *row;
+    }
+    rows->count = kept;
+    return kept > 0;
+}
+
 void rows_free(struct rows *rows)
 {
     free(rows->at);
@@ -317,6 +333,11 @@ enum circuit_state row_state(const struct row *row)
 bool row_rehearses(const struct row *row)
 {
     return row->target != NULL && row->target->fault_count > 0 && row->target->mode != MODE_OFF;
+}
+
+uint32_t row_most_waiting(const struct row *row)
+{
+    return row->waits.most_in_flight > row->waiting.calls ? row->waits.most_in_flight : row->waiting.calls;
 }
 
 bool row_probe_due(const struct row *row)

@@ -12,6 +12,7 @@
 
 #include "breaker/circuit.h"
 #include "cli/inflight.h"
+#include "cli/row_waits.h"
 #include "cli/running.h"
 #include "cli/select.h"
 #include "guard/operator.h"
@@ -36,6 +37,7 @@ struct row {
     uint64_t counts[COUNTERS];
     uint32_t in_flight;      /* calls without an outcome yet */
     struct waiting waiting;  /* these, and those that were charged at their limit and go on */
+    struct row_waits waits;  /* those that are over */
     enum forced forced;      /* an operator's word */
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
     uint32_t connections;    /* that have a share of max_connections */
@@ -60,6 +62,8 @@ void rows_collect(struct rows *rows, const struct segment *segment, const struct
 void rows_collect_running(struct rows *rows, const struct segment *segment, const struct running *running,
                           uint64_t now_ns);
 void rows_free(struct rows *rows);
+/* Keeps those of one target's name or one destination, as circuits are called. False: there is none. */
+bool rows_keep(struct rows *rows, const char *target_name, const char *destination);
 
 /* Whether the policy has a circuit of that target for that destination, as circuits are called. */
 bool rows_takes(const struct policy *policy, const char *target_name, const char *destination);
@@ -72,6 +76,8 @@ enum circuit_state row_state(const struct row *row);
 bool row_probe_due(const struct row *row);
 /* Whether the policy, as far as it is known, injects faults into calls of the row. */
 bool row_rehearses(const struct row *row);
+/* The most calls that waited at once, as far as anybody saw it. */
+uint32_t row_most_waiting(const struct row *row);
 /* Whether rates are judged now: the circuit is closed, and the policy is known and has one on. */
 bool row_has_rates(const struct row *row);
 /* `part` of `calls` in permille, rounded down; 0 of none. */

@@ -9,22 +9,28 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/circuit_page.h"
 #include "cli/circuits_text.h"
 #include "cli/cli.h"
+#include "cli/destination.h"
 #include "cli/duration.h"
+#include "cli/monitor.h"
 #include "cli/rows.h"
 #include "cli/running.h"
 #include "cli/select.h"
 #include "cli/status_json.h"
 #include "cli/table.h"
 
-static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--json]\n"
+static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--check] [--json] [DEST]\n"
                            "Shows the circuits of the policies in use, by the settings that running\n"
-                           "programs go by, and the processes that are attached.\n"
+                           "programs go by, and the processes that are attached; with DEST, a destination or\n"
+                           "a target's name, all that is known of its circuits.\n"
                            "\n"
                            "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
                            "      --active       leave out what is over: policies without a running program,\n"
                            "                     circuits marked (ended)\n"
+                           "      --check        one line, and exit status 0: all closed, 1: something is not,\n"
+                           "                     2: could not look\n"
                            "      --json         one JSON array, an object for each policy\n"
                            "  -h, --help         this text\n"
                            "      --version      the version\n"
@@ -52,6 +58,10 @@ static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--json]
                            "    LATE        ended when the circuit had changed its state already\n"
                            "  REFUSED       calls that failed at once, besides\n"
                            "  LAST FAILURE  its kind, and when\n"
+                           "  LAST MINUTE   the circuits whose calls ended in it: how many in a second; how long\n"
+                           "                half of them (P50), and 95 of 100, waited at the most for what they\n"
+                           "                got, the first byte of an answer (of success = connect: the\n"
+                           "                connection); MAX: the longest wait, also of one that got nothing\n"
                            "  REVISION      of the policy that a program runs: another one than the file's\n"
                            "                after it was edited\n"
                            "\n"
@@ -218,7 +228,19 @@ struct view {
     struct json *json; /* NULL: text */
     bool active;       /* what is over is left out */
     unsigned int shown;
+    struct monitor *monitor; /* NULL: not --check */
+    const char *wanted;      /* a destination or a target's name; NULL: all */
+    const char *destination; /* the same as circuits are called */
 };
+
+static void print_pages(const struct selected *selected, const struct rows *rows, uint64_t now_ns, struct view *view)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        if (view->shown++ > 0)
+            fputc('\n', stdout);
+        circuit_page_print(selected, &rows->at[i], now_ns);
+    }
+}
 
 /* Leaves out what is over. False: that is all. */
 static bool keep_active(struct rows *rows, const struct running *running)
@@ -245,10 +267,17 @@ static bool show(const struct selected *selected, struct view *view)
         struct rows rows;
         uint64_t now_ns = clock_circuit_ns();
         rows_collect_running(&rows, &selected->segment, &running, now_ns);
-        if (view->active && !keep_active(&rows, &running)) {
-            /* it is over */
+        if ((view->active && !keep_active(&rows, &running)) ||
+            (view->wanted != NULL && !rows_keep(&rows, view->wanted, view->destination))) {
+            /* it is over, or not asked for */
+        } else if (view->monitor != NULL) {
+            monitor_add(view->monitor, &rows);
+            view->shown++;
         } else if (view->json != NULL) {
             status_json(view->json, selected, &running, &rows);
+            view->shown++;
+        } else if (view->wanted != NULL) {
+            print_pages(selected, &rows, now_ns, view);
         } else {
             if (view->shown++ > 0)
                 fputc('\n', stdout);
@@ -267,7 +296,7 @@ static void show_unusable(const struct unusable *unusable, struct view *view)
 {
     const bool is_known =
         unusable->was_read && (unusable->peek.kind == PEEK_OTHER_LAYOUT || unusable->peek.kind == PEEK_OTHER_BOOT);
-    if (!is_known || (view->active && unusable_is_over(unusable)))
+    if (!is_known || view->monitor != NULL || view->wanted != NULL || (view->active && unusable_is_over(unusable)))
         return;
     if (view->json != NULL) {
         unusable_json(view->json, unusable);
@@ -290,7 +319,7 @@ static int show_all(const struct whose *choice, struct view *view)
     select_open(&selection, choice, false);
     if (json != NULL)
         json_open(json, NULL, '[');
-    else if (selection.count + selection.unusables.count == 0)
+    else if (view->monitor == NULL && view->wanted == NULL && selection.count + selection.unusables.count == 0)
         tell_nothing_in_use(&selection, stdout);
     for (size_t i = 0; i < selection.count; i++) {
         if (!select_has_time(&selection.at[i]) || !show(&selection.at[i], view) || !select_was_whole(&selection.at[i]))
@@ -304,8 +333,14 @@ static int show_all(const struct whose *choice, struct view *view)
         status = EXIT_FAILURE;
     if (json != NULL)
         json_close(json, ']');
-    else if (view->active && view->shown == 0 && selection.count > 0 && status == EXIT_SUCCESS)
+    else if (view->monitor != NULL)
+        status = monitor_print(view->monitor, status != EXIT_SUCCESS);
+    else if (view->active && view->wanted == NULL && view->shown == 0 && selection.count > 0 && status == EXIT_SUCCESS)
         printf("No program runs under a policy now.\n");
+    if (view->wanted != NULL && view->shown == 0 && view->monitor == NULL) {
+        warnx("%s: no policy in use has such a circuit or target (a policy is named with -p FILE)", view->wanted);
+        status = EXIT_FAILURE;
+    }
     select_close(&selection);
     return finish_output(status);
 }
@@ -316,12 +351,16 @@ int command_status(int argc, char **argv)
         COMMON_OPTIONS,
         WHOSE_OPTIONS,
         {"active", no_argument, NULL, OPTION_ACTIVE},
+        {"check", no_argument, NULL, OPTION_CHECK},
         {"json", no_argument, NULL, OPTION_JSON},
         {NULL, 0, NULL, 0},
     };
     static struct json json;
     struct whose choice = {.policy_file = NULL};
     struct view view = {.json = NULL};
+    struct monitor monitor = {0};
+    struct destination destination;
+    char why[DESTINATION_WHY_MAX];
     int letter;
     while ((letter = getopt_long(argc, argv, "h" WHOSE_LETTERS, options, NULL)) != -1) {
         if (whose_take(&choice, letter, optarg))
@@ -330,6 +369,9 @@ int command_status(int argc, char **argv)
         case OPTION_ACTIVE:
             view.active = true;
             break;
+        case OPTION_CHECK:
+            view.monitor = &monitor;
+            break;
         case OPTION_JSON:
             view.json = &json;
             break;
@@ -337,7 +379,17 @@ int command_status(int argc, char **argv)
             return common_option("status", help, letter);
         }
     }
-    if (optind < argc)
-        return unexpected_word("status", argv[optind]);
-    return show_all(&choice, &view);
+    if (optind + 1 < argc)
+        return unexpected_word("status", argv[optind + 1]);
+    if (view.monitor != NULL && view.json != NULL) {
+        warnx("status: --check and --json exclude each other");
+        return usage_error("status");
+    }
+    if (optind == argc)
+        return show_all(&choice, &view);
+    view.wanted = argv[optind];
+    view.destination = destination_read(&destination, view.wanted, why) ? destination.text : view.wanted;
+    const int status = show_all(&choice, &view);
+    destination_free(&destination);
+    return status;
 }

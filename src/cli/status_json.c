@@ -171,6 +171,8 @@ static void write_circuit(struct json *json, const struct row *row, const struct
         json_null(json, "connections");
         json_null(json, "max_connections");
     }
+    json_unsigned(json, "most_waiting", row_most_waiting(row));
+    row_waits_json(json, &row->waits);
     write_window(json, row);
     write_counters(json, row);
     write_refusals(json, row);

@@ -64,7 +64,7 @@ _sockfuse() {
         return
     elif [[ $word == -* ]]; then
         words=$(_sockfuse_options "$sockfuse" "$command")
-    elif [[ $command =~ ^(calls|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
+    elif [[ $command =~ ^(status|calls|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
         _sockfuse_destinations "$sockfuse" "${word#:}"
         return
     else

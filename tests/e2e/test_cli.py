@@ -82,7 +82,8 @@ class Words(CommandLine):
         self.fails(self.sockfuse("--json", "status"), 2, "behind the command")
 
     def test_words_that_no_command_takes_are_refused(self):
-        self.fails(self.sockfuse("status", "some.policy"), 2, "some.policy.*-p FILE")
+        self.fails(self.sockfuse("status", "some.policy"), 1, "some.policy.*-p FILE")
+        self.fails(self.sockfuse("status", "some.policy", "other"), 2, "other")
         self.fails(self.sockfuse("events", "some.policy"), 2, "some.policy.*-p FILE")
         self.fails(self.sockfuse("status", "-p"), 2, "argument")
 

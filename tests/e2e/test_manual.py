@@ -81,9 +81,9 @@ class Commands(unittest.TestCase):
     def test_every_column_of_the_status_is_explained(self):
         columns = re.findall(r"_columns\[\] = \{(.*?)\};", read("src/cli/status.c") + read("src/cli/circuits_text.c"),
                              re.S)
-        names = re.findall(r'"([A-Z ]+)"', "".join(columns))
+        names = re.findall(r'"([A-Z0-9/ ]+)"', "".join(columns))
         self.assertIn("REFUSED", names)
-        written = set(re.findall(r"(?m)^\.It ([A-Z ]+)$", self.sections["status"]))
+        written = set(re.findall(r"(?m)^\.It ([A-Z0-9/ ]+)$", self.sections["status"]))
         self.assertEqual(written, set(names) - {"TARGET", "DESTINATION"})
 
     def test_every_column_of_the_calls_is_explained(self):

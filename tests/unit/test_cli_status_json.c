@@ -18,6 +18,7 @@
 #include "cli/differences.c"
 #include "cli/inflight.c"
 #include "cli/json.c"
+#include "cli/row_waits.c"
 #include "cli/rows.c"
 #include "cli/status_json.c"
 #include "cli/message.c" /* the last one: others mean its functions, and it libc's */
