@@ -17,6 +17,7 @@ static const struct column circuit_columns[] = {
     {"FAILED", true},   {"NEUTRAL", true},      {"LATE", true},   {"REFUSED", true},     {"LAST FAILURE", false},
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
+#define KEY_COLUMNS 2u /* by which a row is known */
 
 /* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
 static bool is_hidden(const struct row *row)
@@ -262,6 +263,35 @@ static void print_differences(const struct rows *rows, const struct running *run
     }
 }
 
+/* The smaller, the worse. What is over is not bad any more. */
+static unsigned int rank_of(const struct row *row)
+{
+    if (row->ended != ENDED_NOT || row->destination[0] == '\0')
+        return 4;
+    if (row_state(row) != CIRCUIT_CLOSED)
+        return row_state(row) == CIRCUIT_OPEN ? 0 : 1;
+    return row->waiting.overdue > 0 ? 2 : row->waiting.oldest_ns >= LONG_WAIT_NS ? 3 : 4;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct row *left = *(const struct row *const *)a, *right = *(const struct row *const *)b;
+    const unsigned int one = rank_of(left), other = rank_of(right);
+    if (one != other)
+        return one < other ? -1 : 1;
+    return left < right ? -1 : left > right; /* they are of one list: in its order */
+}
+
+/* To be freed. */
+static const struct row **worst_first(const struct rows *rows)
+{
+    const struct row **sorted = allocate(rows->count, sizeof *sorted);
+    for (size_t i = 0; i < rows->count; i++)
+        sorted[i] = &rows->at[i];
+    qsort(sorted, rows->count, sizeof *sorted, compare_rows);
+    return sorted;
+}
+
 void circuits_print(const struct rows *rows, const struct running *running, uint64_t now_ns)
 {
     /* A section that is named after its one destination need not be named twice. */
@@ -270,9 +300,11 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
         name_targets = name_targets || strcmp(rows->at[i].target_name, rows->at[i].destination) != 0;
     struct table table;
     table_start(&table, circuit_columns, CIRCUIT_COLUMNS);
+    const struct row **sorted = worst_first(rows);
     for (size_t i = 0; i < rows->count; i++)
-        add_circuit(&table, &rows->at[i], running, name_targets, now_ns);
-    table_print(&table, stdout, 2);
+        add_circuit(&table, sorted[i], running, name_targets, now_ns);
+    free(sorted);
+    table_print_fitting(&table, stdout, 2, KEY_COLUMNS);
     for (size_t i = 0; i < rows->count; i++) {
         const struct row *row = &rows->at[i];
         print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,

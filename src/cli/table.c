@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
@@ -100,36 +101,97 @@ static void print_cell(FILE *out, const char *text, size_t cell_width, const str
     *owed += COLUMN_GAP;
 }
 
-void table_print(struct table *table, FILE *out, unsigned int indent)
+/* Where to, and what is printed of it: key columns, and those from `first` to before `end`. */
+struct part {
+    FILE *out;
+    const size_t *widths;
+    unsigned int indent;
+    bool coloured;
+    size_t keys, first, end;
+};
+
+static bool is_in(const struct part *part, size_t column)
 {
-    bool coloured = colour_wanted(out);
-    size_t *widths = allocate(table->column_count, sizeof *widths);
-    size_t owed = indent;
+    return part->widths[column] > 0 && (column < part->keys || (column >= part->first && column < part->end));
+}
+
+static void print_part(const struct table *table, const struct part *part)
+{
+    size_t owed = part->indent;
     for (size_t column = 0; column < table->column_count; column++) {
-        widths[column] = column_width(table, column);
-        if (widths[column] > 0) {
-            const char *title = table->columns[column].title;
-            print_cell(out, title, utf8_count(title), &table->columns[column], widths[column], BOLD, coloured, &owed);
-        }
+        const char *title = table->columns[column].title;
+        if (is_in(part, column))
+            print_cell(part->out, title, utf8_count(title), &table->columns[column], part->widths[column], BOLD,
+                       part->coloured, &owed);
     }
-    fputc('\n', out);
-    owed = indent;
+    fputc('\n', part->out);
+    owed = part->indent;
     for (size_t i = 0, column = 0; i < table->cell_count; i++) {
-        struct cell *cell = &table->cells[i];
-        if (widths[column] > 0) {
-            print_cell(out, cell->text, cell->width, &table->columns[column], widths[column], cell->colour, coloured,
-                       &owed);
-        }
-        free(cell->text);
+        const struct cell *cell = &table->cells[i];
+        if (is_in(part, column))
+            print_cell(part->out, cell->text, cell->width, &table->columns[column], part->widths[column], cell->colour,
+                       part->coloured, &owed);
         if (++column == table->column_count) {
-            fputc('\n', out);
-            owed = indent;
+            fputc('\n', part->out);
+            owed = part->indent;
             column = 0;
         }
     }
+}
+
+/* The end of the part that begins at a column: as many as fit, at least one. */
+static size_t end_of_part(const struct table *table, const struct part *part, size_t room)
+{
+    size_t width = part->indent, end = part->first;
+    for (size_t column = 0; column < part->keys; column++)
+        width += part->widths[column] > 0 ? part->widths[column] + COLUMN_GAP : 0;
+    for (bool any = false; end < table->column_count; end++) {
+        const size_t own = part->widths[end];
+        if (own > 0 && any && width + own > room)
+            break;
+        any = any || own > 0;
+        width += own > 0 ? own + COLUMN_GAP : 0;
+    }
+    return end;
+}
+
+/* SIZE_MAX: what is no terminal takes lines of any length. */
+static size_t room_on(FILE *out)
+{
+    struct winsize size;
+    return isatty(fileno(out)) == 1 && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                                                     : SIZE_MAX;
+}
+
+static void print_in_parts(struct table *table, FILE *out, unsigned int indent, size_t keys, size_t room)
+{
+    size_t *widths = allocate(table->column_count, sizeof *widths);
+    struct part part = {
+        .out = out, .widths = widths, .indent = indent, .coloured = colour_wanted(out), .keys = keys, .first = keys};
+    for (size_t column = 0; column < table->column_count; column++)
+        widths[column] = column_width(table, column);
+    do {
+        if (part.first > keys)
+            fputc('\n', out);
+        part.end = end_of_part(table, &part, room);
+        print_part(table, &part);
+        part.first = part.end;
+    } while (part.first < table->column_count);
+    for (size_t i = 0; i < table->cell_count; i++)
+        free(table->cells[i].text);
     free(widths);
     free(table->cells);
     *table = (struct table){.columns = table->columns, .column_count = table->column_count};
+}
+
+void table_print(struct table *table, FILE *out, unsigned int indent)
+{
+    print_in_parts(table, out, indent, 0, SIZE_MAX);
+}
+
+void table_print_fitting(struct table *table, FILE *out, unsigned int indent, size_t keys)
+{
+    print_in_parts(table, out, indent, keys, room_on(out));
 }
 
 void print_safely(const char *text, FILE *out)

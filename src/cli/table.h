@@ -41,6 +41,11 @@ void table_add(struct table *table, enum colour colour, const char *text);
 void table_addf(struct table *table, enum colour colour, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Prints titles and rows, `indent` blanks before each line, and frees the cells. */
 void table_print(struct table *table, FILE *out, unsigned int indent);
+/*
+ * The same; on a terminal that is too narrow for it in parts, one below the other, each with the first `keys` columns
+ * again, by which its rows are known.
+ */
+void table_print_fitting(struct table *table, FILE *out, unsigned int indent, size_t keys);
 
 /* Prints text with what could harm a terminal replaced. */
 void print_safely(const char *text, FILE *out);

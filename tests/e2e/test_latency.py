@@ -1,12 +1,15 @@
 """How long calls have waited, as `status` tells it, beside what the programs themselves have measured."""
+import fcntl
 import json
 import os
 import re
+import struct
 import sys
+import termios
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, Session, answer_late,  # noqa: E402
+from fixtures import (CLIENTS, PYTHON, SOCKFUSE, ParallelSuite, Sandbox, Server, Session, answer_late,  # noqa: E402
                       answer_status, eventually, stay_silent)
 
 load_tests = ParallelSuite.load(4)
@@ -143,6 +146,38 @@ class Latency(unittest.TestCase):
         with open(self.sandbox.segment_path(), "r+b") as segment:
             segment.truncate(100)
         self.assertRegex(self.status("--check", status=2), r"\AUNKNOWN: .*\n\Z")
+
+    def on_a_terminal(self, columns):
+        master, terminal = os.openpty()
+        self.addCleanup(os.close, master)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.sandbox.popen([SOCKFUSE, "status"], how="command", env={"TERM": "dumb"}, stdout=terminal)
+        os.close(terminal)
+        seen = b""
+        try:
+            while more := os.read(master, 65536):
+                seen += more
+        except OSError:  # nobody has the terminal any more
+            pass
+        return seen.decode().replace("\r\n", "\n")
+
+    def test_the_worst_comes_first_and_what_does_not_fit_beside_comes_below(self):
+        self.sandbox = Sandbox(self, clock=True)
+        well, bad = self.server(), self.server(up=False)
+        self.sandbox.policy(f"[well]\nmatch = {well.destination}\n"
+                            f"[bad]\nmatch = {bad.destination}\nfailure_threshold = 2\n")
+        client = Session(self.sandbox, [PYTHON, CLIENTS / "sockets.py"])
+        for server in (well, bad, bad, bad):
+            client.ask(do="call", port=server.port)
+        wide = self.status()
+        self.assertLess(wide.index(f"bad     {bad.destination}"), wide.index(f"well    {well.destination}"))
+        self.assertEqual(wide.count("TARGET"), 1)
+        narrow = self.on_a_terminal(60)
+        self.assertTrue(all(len(line) <= 60 for line in narrow.splitlines() if "policy" not in line), narrow)
+        self.assertGreater(narrow.count("TARGET  DESTINATION"), 1)
+        self.assertEqual(self.on_a_terminal(200).count("TARGET"), 1)
+        for name in ("STATE", "CALLS", "FAILED", "REFUSED", "LAST FAILURE"):
+            self.assertEqual(len(re.findall(rf"(?m)(?<=  ){name}(?=$|  )", narrow)), 1, narrow)
 
     def test_64_processes_write_while_one_reads(self):
         self.sandbox = Sandbox(self)

@@ -5,7 +5,6 @@
 #include "support_guard.h"
 #include "support_stepped.h"
 
-
 #include "segment/calls.h"
 
 #define POINTS_MAX 300u
