@@ -41,7 +41,7 @@ static enum transition_reason judge_rates(struct visit *visit, const struct outc
 }
 
 /* The outcome of a call that is no probe. */
-static enum visit_step settle_call(struct visit *visit, const struct ticket *ticket, const struct outcome *outcome)
+static enum visit_step settle_ordinary(struct visit *visit, const struct ticket *ticket, const struct outcome *outcome)
 {
     const uint32_t threshold = visit->settings->failure_threshold;
     struct word next = visit->word;
@@ -176,7 +176,7 @@ enum settlement circuit_settle(struct circuit *circuit, const struct settings *s
     transitions->count = 0;
     for (unsigned int looks = 0; step == LOOK_AGAIN && looks < VISIT_LOOKS_MAX; looks++) {
         visit_look(&visit);
-        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome) : settle_call(&visit, ticket, &outcome);
+        step = ticket->token != 0 ? settle_probe(&visit, ticket, outcome) : settle_ordinary(&visit, ticket, &outcome);
     }
     if (step != COUNTED) {
         visit_count(&visit, COUNT_LATE);
