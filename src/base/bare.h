@@ -3,7 +3,7 @@
  *
  * In libsockfuse.so the plain name is a wrapper: a close in here would judge the number as if the program had closed
  * it, on top of what its own call has taken of the stack. So the core says bare_close, and the library leads that to
- * the function behind its wrapper (preload/real.c); everywhere else it is libc's. preload/test_export.c finds a name
+ * the function behind its wrapper (preload/real.c); everywhere else it is libc's. preload/test_exports.c finds a name
  * that was forgotten. Async-signal-safe like the functions, but for those of streams.
  */
 #ifndef SOCKFUSE_BASE_BARE_H

@@ -1,5 +1,5 @@
 /*
- * circuit_visit.c - looking at a circuit's word and replacing it. See visit.h.
+ * circuit_visit.c - looking at a circuit's word and replacing it. See circuit_visit.h.
  */
 #include "breaker/circuit_visit.h"
 

@@ -4,7 +4,7 @@
  *
  * The process's own next attempts find it: records of connections (pool.h) that stand for no descriptor, or that were
  * taken and never filled, and held judgements that nobody will make. Their calls are found by the segment's half
- * (guard/lost_calls.h), which asks connection_keeps. Async-signal-safe; no system call but where said.
+ * (guard/lost_calls.h), which asks left_behind_keeps. Async-signal-safe; no system call but where said.
  */
 #ifndef SOCKFUSE_CONNECTION_LEFT_BEHIND_H
 #define SOCKFUSE_CONNECTION_LEFT_BEHIND_H

@@ -111,7 +111,7 @@ struct process_slot {
     _Atomic uint32_t keeps_policy; /* not 0: it takes no reload */
     _Atomic uint32_t proof;        /* epoch:20 | 1: it has the lock of its identity (proof.h) */
     _Atomic uint64_t asked_ns;     /* real clock: when somebody last asked whether it lives */
-    _Atomic uint64_t reload;       /* number of the last edited policy that it looked at:32 | enum handover_answer:32 */
+    _Atomic uint64_t reload;       /* number of the last edited policy looked at:32 | RELOAD_…:32 (processes.h) */
     _Atomic uint64_t spare[3];
 };
 _Static_assert(sizeof(struct process_slot) == 128, "two lines each");

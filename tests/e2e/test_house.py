@@ -20,6 +20,8 @@ PURE_BASE = [str(ROOT / "src/base" / name) for name in ("date.c", "text.c", "utf
 # of these is one of the program's connections', and another engine has them too.
 BESIDE_THE_TABLE = PURE | {"strnlen", "in6addr_loopback", "__errno_location", "mmap", "munmap", "madvise", "sbrk",
                            "sysconf", "getauxval", "pthread_self", "pthread_atfork", "sched_getcpu"}
+# Folders of the kernel's and of libc's sources, of which comments tell.
+OTHERS_FOLDERS = {"security", "fs", "netinet", "linux", "sys", "net"}
 # What the engine has: connection/system.h, engine.h, station.h.
 ENGINE = {"sys", "engine", "engine_take_policy", "engine_station", "engine_station_now", "engine_note_no_place",
           "engine_leave", "station_look"}
@@ -53,9 +55,37 @@ def included(name):
     return set(re.findall(r'(?m)^#\s*include "([^"]*)"', text_of(name))) - {"symbols.def", "preload/symbols.def"}
 
 
+def house_files():
+    """All files of src, tests and scripts, but for what is built there."""
+    found = [path for folder in ("src", "tests", "scripts")
+             for path in glob.glob(str(ROOT / folder / "**"), recursive=True) if os.path.isfile(path)]
+    return sorted(name for name in (os.path.relpath(path, ROOT) for path in found) if "node_modules" not in name)
+
+
+def is_text_of_ours(name):
+    return name.endswith((".c", ".h", ".def", ".in", ".py")) or name.startswith("scripts/")
+
+
+def named(name, files):
+    """The files that are meant by a name, or by the end of a path."""
+    return [file for file in files if ("/" + file).endswith("/" + name)]
+
+
 def module(name):
     """A header and its source are one."""
     return name.rsplit(".", 1)[0]
+
+
+def halves(path):
+    """(code, comments) of a file: what compilers see of it, and what only people do."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    if not path.endswith((".c", ".h", ".def")):
+        return text, ""
+    # A string stands first, for what looks like a comment in it is none.
+    parts = re.findall(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|[^"/]+|.', text, re.DOTALL)
+    return ("".join(" " if part.startswith("/*") else part for part in parts),
+            "\n".join(part for part in parts if part.startswith("/*")))
 
 
 def circles(graph):
@@ -109,6 +139,48 @@ class House(unittest.TestCase):
     def test_no_two_files_share_a_name(self):
         names = [os.path.basename(name) for name in sources()]
         self.assertEqual(sorted({name for name in names if names.count(name) > 1}), [])
+
+    def test_the_maps_name_what_there_is(self):
+        """Files and functions in src/README.md and tests/README.md; and "`function` (`file`" is where it says."""
+        files = house_files()
+        code = {name: set(re.findall(r"\w+", halves(str(ROOT / name))[0])) for name in files if is_text_of_ours(name)}
+        known = set().union(*code.values()) | {os.path.basename(name).split(".")[0] for name in files}
+        checked = 0
+        for page in ("src/README.md", "tests/README.md"):
+            with open(ROOT / page, encoding="utf-8") as file:
+                text = " ".join(file.read().split())
+            for quoted in re.findall(r"`([^`]+)`", text):
+                for name in re.findall(r"[\w./-]+\.(?:c|h|def|in|py)\b", quoted):
+                    if "NAME" not in name:
+                        self.assertTrue(named(name, files), f"{page} names `{name}`")
+                        checked += 1
+            for function in re.findall(r"`(\w+_\w+)`", text):
+                if "NAME" not in function:
+                    self.assertTrue(function in known, f"{page} names `{function}`")
+                    checked += 1
+            for function, name in re.findall(r"`([a-z]\w+)`(?:,? in| \() ?`([\w/]+\.[ch])`", text):
+                self.assertTrue(any(function in code[place] for place in named(name, files)), f"{function} in {name}")
+                checked += 1
+        self.assertGreater(checked, 300)
+
+    def test_comments_name_what_there_is(self):
+        """A file by its name; and a word that begins as a file of the rooms is called, as functions do."""
+        files = house_files()
+        both = {name: halves(str(ROOT / name)) for name in files if is_text_of_ours(name)}
+        known = set().union(*(re.findall(r"\w+", code) for code, _ in both.values()))
+        known |= {os.path.basename(name).split(".")[0] for name in files}
+        begins = "|".join(sorted({os.path.basename(module(name)) for name in sources()}, key=len, reverse=True))
+        checked = 0
+        for name, (_, comments) in both.items():
+            for told in re.findall(r"(?<![\w./-])\w[\w/]*\.(?:c|h|def|py)\b", comments):
+                if told.split("/")[0] in OTHERS_FOLDERS or re.search(r"NAME|^[a-z]\.", told):
+                    continue
+                self.assertTrue(named(told, files), f"{name} names {told}")
+                checked += 1
+            for told in re.findall(rf"\b(?:{begins})_\w*[a-z0-9]\b(?!…)", comments):
+                self.assertTrue({told, "test_" + told} & known, f"{name} names {told}")
+                checked += 1
+        self.assertGreater(checked, 600)
 
     def test_the_circuit_reads_no_clock_makes_no_system_call_and_allocates_nothing(self):
         """Its objects, and what they use of the base, ask for nothing that is not their own, but for what only

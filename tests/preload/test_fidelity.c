@@ -178,7 +178,7 @@ PLAY(by_number_close, syscall, long, (long, ...), (SYS_close, fd))
 #define TABLE_execle OWN
 #define TABLE_execveat OWN
 #define TABLE_mprotect OWN    /* no descriptor; test_bad_pointers.c */
-#define TABLE_poll OWN   /* test_stopping.c */
+#define TABLE_poll OWN   /* tests/e2e/test_stopped.py */
 #define TABLE___poll_chk OWN
 #define TABLE_ppoll OWN
 #define TABLE___ppoll_chk OWN

@@ -3,7 +3,7 @@
  * and a program's calls, made as wrappers make them, on the scripted kernel.
  *
  * `program_…` is what a program does, with what it sees: -1 and errno, or the result. Each test begins with a policy
- * (`bench_begin`); the fixture ends it: closes what is open, and checks that every admitted call has one outcome, that
+ * (`bench_policy`); the fixture ends it: closes what is open, and checks that every admitted call has one outcome, that
  * no record is left in the pool, and that none is left in the segment.
  *
  * Linked into tests that say so: their file has the words `links: connection` in its header.

@@ -13,7 +13,7 @@
 
 #define POST "POST /upload HTTP/1.1\r\nHost: x\r\n"
 
-/* `open`: whether more is to come behind the whole text. `opens_at`: the first length at which it is known and open. */
+/* `open`: whether more is to come behind the whole text. */
 static const struct row {
     const char *text;
     bool open;
