@@ -291,23 +291,6 @@ static void fill(const struct http_reader *reader, struct http_head *head)
     head->two_digit_year = reader->found == FOUND_SHORT_DATE;
 }
 
-enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head)
-{
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < count && reader->state < DONE_NONE; i++) {
-        reader->bytes++;
-        take(reader, byte[i]);
-        if (reader->bytes >= HEAD_BYTES_MAX && reader->state < DONE_NONE)
-            give_up(reader);
-    }
-    if (reader->state < DONE_NONE)
-        return HTTP_MORE;
-    if (reader->state != DONE_KNOWN)
-        return HTTP_NONE;
-    fill(reader, head);
-    return HTTP_KNOWN;
-}
-
 unsigned int http_status_at_once(const void *bytes, size_t count)
 {
     enum { MINOR = 7, STATUS = sizeof version - 1, REASON = STATUS + 3 };
@@ -324,6 +307,36 @@ unsigned int http_status_at_once(const void *bytes, size_t count)
             return may_ask(status) ? 0 : status;
     }
     return 0;
+}
+
+/* As all but every answer begins: the same as byte by byte, but for how many bytes were read of one that is known. */
+static void read_at_once(struct http_reader *reader, const void *bytes, size_t count)
+{
+    const unsigned int status = http_status_at_once(bytes, count);
+    if (status == 0)
+        return;
+    reader->status = (uint16_t)status;
+    reader->bytes = sizeof version - 1;
+    go(reader, DONE_KNOWN);
+}
+
+enum http_progress http_read(struct http_reader *reader, const void *bytes, size_t count, struct http_head *head)
+{
+    const unsigned char *byte = bytes;
+    if (reader->bytes == 0)
+        read_at_once(reader, bytes, count);
+    for (size_t i = 0; i < count && reader->state < DONE_NONE; i++) {
+        reader->bytes++;
+        take(reader, byte[i]);
+        if (reader->bytes >= HEAD_BYTES_MAX && reader->state < DONE_NONE)
+            give_up(reader);
+    }
+    if (reader->state < DONE_NONE)
+        return HTTP_MORE;
+    if (reader->state != DONE_KNOWN)
+        return HTTP_NONE;
+    fill(reader, head);
+    return HTTP_KNOWN;
 }
 
 uint64_t http_retry_after_s(const struct http_head *head, uint64_t now_s)

@@ -344,17 +344,57 @@ static void begin_body(struct http_request *request)
     request->framing &= (uint8_t)~IS_EXPECTED;
 }
 
+/*
+ * As all but every request begins: its line as far as its version, read at once. Returns how many bytes that is; 0: byte
+ * by byte, then.
+ */
+static size_t take_version(struct http_request *request, const unsigned char *bytes, size_t count)
+{
+    const size_t fixed = sizeof version - 1, most = count < HEAD_BYTES_MAX ? count : HEAD_BYTES_MAX - 1;
+    size_t at = 0;
+    while (at < most && at < METHOD_BYTES_MAX && bytes[at] >= 'A' && bytes[at] <= 'Z')
+        at++;
+    if (at == 0 || at == most || bytes[at] != ' ')
+        return 0;
+    const size_t target = ++at;
+    while (at < most && bytes[at] > ' ')
+        at++;
+    if (at == target || most - at < fixed + 2 || bytes[at++] != ' ' || memcmp(bytes + at, version, fixed) != 0 ||
+        !ascii_is_digit(bytes[at + fixed]))
+        return 0;
+    request->bytes = (uint32_t)(at + fixed + 1);
+    go(request, AFTER_VERSION);
+    return request->bytes;
+}
+
+/* The rest of a header line that tells nothing, as far as there is one: all but every byte of most heads. */
+static size_t take_other_line(struct http_request *request, const unsigned char *bytes, size_t count)
+{
+    const size_t left = HEAD_BYTES_MAX - 1 - request->bytes, most = count < left ? count : left;
+    const unsigned char *end = memchr(bytes, '\n', most);
+    const size_t taken = end ? (size_t)(end - bytes) + 1 : most;
+    request->bytes += (uint32_t)taken;
+    if (end)
+        go(request, AT_LINE);
+    return taken;
+}
+
 void http_request_read(struct http_request *request, const void *bytes, size_t count)
 {
     const unsigned char *byte = bytes;
 
-    for (size_t i = 0; i < count && request->state < DONE_WHOLE;) {
+    size_t i = request->state == IN_METHOD && request->bytes == 0 ? take_version(request, bytes, count) : 0;
+    while (i < count && request->state < DONE_WHOLE) {
         if (request->state >= IN_BODY && says(request, IS_EXPECTED))
             begin_body(request);
         if (is_in_body(request)) {
             i += take_body(request, count - i);
             continue;
         }
+        if (request->state == IN_OTHER_LINE)
+            i += take_other_line(request, byte + i, count - i);
+        if (i == count)
+            return;
         take(request, byte[i++]);
         /* The lines between chunks have no end of their own: they are few bytes for each chunk. */
         if (request->state < IN_BODY && ++request->bytes >= HEAD_BYTES_MAX)

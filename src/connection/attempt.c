@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/frame.h"
 #include "connection/deferred.h"
+#include "connection/destinations.h"
 #include "connection/edited_policy.h"
 #include "connection/fallback_connections.h"
 #include "connection/fault_drawing.h"
@@ -16,7 +17,6 @@
 #include "connection/left_behind.h"
 #include "connection/lineage.h"
 #include "connection/memory.h"
-#include "connection/names.h"
 #include "connection/policy_keeping.h"
 #include "connection/races.h"
 #include "connection/shard.h"
@@ -25,7 +25,6 @@
 #include "connection/system.h"
 #include "segment/circuits.h"
 
-#define NAMES_TRIED 4u /* names of one address that are held against the policy */
 /*
  * "No route on this host" comes back from connect within microseconds, or a thread had to wait for its processor: then
  * the kernel has given the socket no port yet. An answer of the network takes a round trip. (A blocking connect leaves
@@ -41,51 +40,10 @@
 /* Ports below are given to nobody who has not asked for them, as ip_local_port_range is usually set and ought to be. */
 #define LOWEST_EPHEMERAL 1024
 
-/* Where an attempt goes: the target that takes it and its circuit. */
-struct destination {
-    const struct policy *policy;
-    struct endpoint endpoint;
-    struct policy_match match;
-    struct station *station;
-    uint32_t serial, circuit; /* of the station, and there */
-    uint64_t siblings[CIRCUIT_ADDRESSES];
-    size_t sibling_count;
-};
-
 /* When it begins, by both clocks. */
 struct moment {
     uint64_t real_ns, circuit_ns;
 };
-
-/* Under which of its names the policy has the address: of those that it has, the most recent. */
-static bool find_name(const struct policy *policy, const struct endpoint *endpoint, struct host_name *name)
-{
-    uint32_t answer = NAMES_BEGIN;
-    for (unsigned int i = 0; i < NAMES_TRIED && names_next(endpoint, &answer, name); i++)
-        if (policy_names(policy, endpoint, name->text))
-            return true;
-    return false;
-}
-
-/* Not in line, so that its name has gone from the stack before the segment is asked. */
-OWN_FRAME static bool find_destination(const struct policy *policy, const struct sockaddr *address, socklen_t length,
-                                       struct destination *destination, char text[DESTINATION_MAX])
-{
-    struct host_name name;
-    const char *const names[1] = {name.text};
-    struct endpoint *endpoint = &destination->endpoint;
-    if (!endpoint_from_sockaddr(endpoint, address, length))
-        return false;
-    destination->policy = policy;
-    bool named = policy->has_host_patterns && endpoint->family != ENDPOINT_UNIX && find_name(policy, endpoint, &name);
-    if (!policy_match(policy, endpoint, names, named, &destination->match) ||
-        destination->match.target->mode == MODE_OFF)
-        return false;
-    destination->sibling_count = 0;
-    if (destination->match.name >= 0 && destination->match.target->circuit != CIRCUIT_BY_ADDRESS)
-        destination->sibling_count = names_siblings(&name, endpoint->port, destination->siblings, CIRCUIT_ADDRESSES);
-    return policy_destination(&destination->match, endpoint, names, text, DESTINATION_MAX) > 0;
-}
 
 /*
  * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
@@ -97,12 +55,12 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     struct station *station = destination->station;
     const uint32_t circuit = destination->circuit;
     descriptor former, mine;
-    struct connection *connection = judgement_enrol(station, destination->policy, destination->match.target, fd);
+    struct connection *connection = judgement_enrol(station, destination->policy, destination->target, fd);
     if (!connection)
         return false;
     guard_call_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
     connection->raced_since = races_now();
-    connection->address_key = endpoint_hash(&destination->endpoint);
+    connection->address_key = destination->address_key;
     connection->sibling_count = destination->sibling_count;
     memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -210,18 +168,17 @@ static enum passage leave_untracked(int fd, struct station *station, uint32_t ca
     return PASSAGE_FREE;
 }
 
-/* False: it passes. Not in line: its texts have gone from the stack before the circuit is asked. */
-OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address,
-                                   socklen_t length, struct destination *destination, struct moment *now)
+/* False: it passes. */
+static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
+                         struct destination *destination, struct moment *now)
 {
-    char text[DESTINATION_MAX];
-    if (!find_destination(policy, address, length, destination, text))
+    if (!destinations_find(policy, address, length, destination))
         return false;
     /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
      * what it is. */
     if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
         return false;
-    const struct target *target = destination->match.target;
+    const struct target *target = destination->target;
     now->real_ns = clock_real_ns();
     now->circuit_ns = clock_circuit_at(now->real_ns);
     engine_look(now->real_ns);
@@ -231,7 +188,7 @@ OWN_FRAME static bool find_circuit(const struct policy *policy, int fd, const st
         return false;
     }
     destination->serial = station_serial(station);
-    destination->circuit = circuits_find(&station->segment, target->name, text, now->circuit_ns);
+    destination->circuit = destinations_circuit(&station->segment, destination, now->circuit_ns);
     return true;
 }
 
@@ -243,12 +200,12 @@ OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd,
     struct moment now;
     if (!find_circuit(policy, fd, address, length, &destination, &now))
         return PASSAGE_FREE;
-    const struct target *target = destination.match.target;
+    const struct target *target = destination.target;
     struct station *station = destination.station;
     struct attempt attempt = {
         .target = target,
         .circuit = destination.circuit,
-        .address_key = endpoint_hash(&destination.endpoint),
+        .address_key = destination.address_key,
         .siblings = destination.siblings,
         .sibling_count = destination.sibling_count,
         .shard = shard_here(),
@@ -295,10 +252,13 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     return passage;
 }
 
-/* connect says that all is well: with TCP Fast Open it says so before a packet has left. */
-static void connect_succeeded(struct connection *connection, int fd)
+/*
+ * connect says that all is well: with TCP Fast Open it says so before a packet has left, but for an attempt that it has
+ * called pending before.
+ */
+static void connect_succeeded(struct connection *connection, int fd, bool again)
 {
-    if (connection_has(connection, CONNECTION_UNIX)) {
+    if (connection_has(connection, CONNECTION_UNIX) || (again && !connection_has(connection, CONNECTION_FAST_OPEN))) {
         judgement_connected(connection, NULL);
         return;
     }
@@ -335,7 +295,7 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     swap_follow(connection, ticket->fd);
     if (result >= 0 || error == EISCONN) {
-        connect_succeeded(connection, ticket->fd);
+        connect_succeeded(connection, ticket->fd, ticket->again);
         return;
     }
     switch (error) {

@@ -34,7 +34,8 @@
  *                            ran_out_ns: of a thread's waits
  *   left_behind.c            after_ns, present: the look for what was jumped out of
  *   races.c                  table, recent_table, connections: attempts side by side
- *   names.c                  table, answers, next_place, used: what names the resolver gave to addresses
+ *   destinations.c           table: where the last addresses led
+ *   names.c                  table, answers, next_place, used, changes: what names the resolver gave to addresses
  *   fault_drawing.c          own_numbers: calls, where no run counts them
  *   socket_swap.c            swap_is_possible: another preload's connect is behind ours; present: what a thread connects
  *                            there
@@ -65,6 +66,7 @@ struct engine {
     _Atomic(struct station *) host;        /* scope = host */
     _Atomic(struct station *) process;     /* scope = process */
     _Atomic uint64_t checked_ns;           /* when the segment's file was last looked at (real clock) */
+    _Atomic uint32_t policies;             /* how many came into force; see engine_policies */
     uint64_t loaded_ns;                    /* real clock: when the policy was read */
     const char *log;                       /* SOCKFUSE_LOG: an absolute path or "stderr"; NULL: none */
     uint32_t run; /* hash of SOCKFUSE_RUN: who shares it numbers calls together (fault_drawing.c); 0: none */
@@ -82,6 +84,22 @@ static inline bool engine_ready(void)
 static inline const struct policy *engine_policy(void)
 {
     return atomic_load_explicit(&engine.policy, memory_order_acquire);
+}
+
+/*
+ * Puts a policy in the place of the present one. Its number is counted before: who has the policy, and asks for the
+ * number then, never finds one from before it, also where a later policy lies at a former one's addresses.
+ */
+static inline void engine_put_policy(const struct policy *policy)
+{
+    atomic_fetch_add_explicit(&engine.policies, 1, memory_order_seq_cst);
+    /* Whoever finds the policy finds all of it; seq_cst: see policy_keeping_hold. */
+    atomic_store_explicit(&engine.policy, policy, memory_order_seq_cst);
+}
+
+static inline uint32_t engine_policies(void)
+{
+    return atomic_load_explicit(&engine.policies, memory_order_acquire);
 }
 
 /*

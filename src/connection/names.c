@@ -33,6 +33,7 @@ static pages_root table;
 static _Atomic uint32_t answers;
 static _Atomic uint32_t next_place;
 static _Atomic uint32_t used;
+static _Atomic uint32_t changes;
 
 /* --- entries --- */
 
@@ -113,6 +114,12 @@ static bool renew(struct entry *entry, uint64_t hash, const struct host_name *na
     return true;
 }
 
+/* Release: who knows the number finds the pair. */
+static void has_changed(void)
+{
+    atomic_fetch_add_explicit(&changes, 1, memory_order_release);
+}
+
 void names_note(uint32_t answer, const char *text, const struct endpoint *address)
 {
     struct host_name name;
@@ -122,12 +129,20 @@ void names_note(uint32_t answer, const char *text, const struct endpoint *addres
     const uint64_t hash = endpoint_host_hash(address);
     const uint32_t count = entries_used(&entries);
     for (uint32_t i = 0; i < count; i++)
-        if (renew(&entries[i], hash, &name, answer))
+        if (renew(&entries[i], hash, &name, answer)) {
+            has_changed();
             return;
+        }
     uint32_t place = atomic_fetch_add_explicit(&next_place, 1, memory_order_relaxed) % NAMES_MAX;
     entry_write(&entries[place], address, &name, hash, answer);
     if (atomic_load_explicit(&used, memory_order_relaxed) < NAMES_MAX)
         atomic_fetch_add_explicit(&used, 1, memory_order_relaxed);
+    has_changed();
+}
+
+uint32_t names_changes(void)
+{
+    return atomic_load_explicit(&changes, memory_order_acquire);
 }
 
 /* --- asking --- */

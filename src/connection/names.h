@@ -32,6 +32,8 @@ struct host_name {
  */
 #define NAMES_BEGIN UINT32_MAX
 bool names_next(const struct endpoint *address, uint32_t *answer, struct host_name *name);
+/* Another number whenever a pair was noted since: what was found before may not be what is found now. */
+uint32_t names_changes(void);
 /* Endpoint hashes, with this port, of all addresses in the latest answer for `name`. Returns how many. */
 size_t names_siblings(const struct host_name *name, uint16_t port, uint64_t *hashes, size_t limit);
 

@@ -289,7 +289,7 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     log_begin(); /* before anything is opened here, which might get the number */
     strncpy(engine.program, program_name(), sizeof engine.program - 1);
     struct policy *policy = find_policy(argc, argv);
-    atomic_store_explicit(&engine.policy, policy, memory_order_release);
+    engine_put_policy(policy);
     if (policy && policy->target_count)
         strncpy(engine.program, program_known_as(argc, argv), sizeof engine.program - 1);
     if (policy && policy->target_count && become_ready(policy)) {
@@ -312,8 +312,7 @@ void engine_take_policy(const struct policy *policy)
 {
     if (policy->has_process_scope && !engine_station_now(SCOPE_PROCESS))
         station_start_later(SCOPE_PROCESS);
-    /* Whoever finds the policy finds all of it, and the station that it needs; and see policy_keeping_hold. */
-    atomic_store_explicit(&engine.policy, policy, memory_order_seq_cst);
+    engine_put_policy(policy); /* whoever finds it finds the station that it needs */
     for (unsigned int scope = SCOPE_HOST; scope <= SCOPE_PROCESS; scope++) {
         struct station *station = engine_station((enum target_scope)scope);
         if (station)

@@ -336,6 +336,23 @@ uint32_t circuits_find(struct segment *segment, const char *target, const char *
     return CIRCUIT_INDEX_NONE;
 }
 
+uint64_t circuits_key(const char *target, const char *destination)
+{
+    return key_make(target, destination).hash;
+}
+
+uint32_t circuits_in_use(struct segment *segment, uint64_t key, uint64_t now_ns)
+{
+    const struct key known = {.hash = key};
+    const uint32_t index = segment->map != NULL ? look_up(segment, &known) : CIRCUIT_INDEX_NONE;
+    struct circuit_entry *entry = circuits_entry(segment, index);
+
+    return entry != NULL && mark_used(entry, &known, now_ns) &&
+                   atomic_load_explicit(&entry->ready, memory_order_acquire) != 0
+               ? index
+               : CIRCUIT_INDEX_NONE;
+}
+
 uint32_t circuits_stand(const struct segment *segment, const char *target, const char *destination)
 {
     struct key key = key_make(target, destination);

@@ -21,7 +21,14 @@
 /* The circuit's index; made if it is missing. CIRCUIT_INDEX_NONE: no place (counted as unguarded by the caller). */
 uint32_t circuits_find(struct segment *segment, const char *target, const char *destination, uint64_t now_ns);
 
-/* The same, but none is made. */
+/*
+ * The same in two steps, for who comes again: what it is known by, in any segment, never 0; and where it is, if it has a
+ * place. CIRCUIT_INDEX_NONE: circuits_find makes it one.
+ */
+uint64_t circuits_key(const char *target, const char *destination);
+uint32_t circuits_in_use(struct segment *segment, uint64_t key, uint64_t now_ns);
+
+/* As circuits_find, but none is made. */
 uint32_t circuits_stand(const struct segment *segment, const char *target, const char *destination);
 
 /*

@@ -13,7 +13,7 @@ from fixtures import BUILD, ROOT, require_build  # noqa: E402
 ROOMS = ("base", "breaker", "policy", "segment", "guard", "connection", "preload")
 MAY_USE = {**{room: ROOMS[:i] for i, room in enumerate(ROOMS)}, "cli": ROOMS[:5]}
 # What only computes, and what compilers call by themselves.
-PURE = {"strcmp", "strlen", "memcpy", "memmove", "memset", "memcmp", "__popcountdi2", "_GLOBAL_OFFSET_TABLE_",
+PURE = {"strcmp", "strlen", "memcpy", "memmove", "memset", "memcmp", "memchr", "__popcountdi2", "_GLOBAL_OFFSET_TABLE_",
         "__stack_chk_fail"}
 PURE_BASE = [str(ROOT / "src/base" / name) for name in ("date.c", "text.c", "utf8.c")]
 # What src/connection may ask of libc beside its table: what computes, its own memory, and where it is. No system call

@@ -36,7 +36,7 @@ static pid_t own_pid;         /* of the test's process, and not of a child */
 
 void engine_take_policy(const struct policy *policy)
 {
-    atomic_store_explicit(&engine.policy, policy, memory_order_release);
+    engine_put_policy(policy);
 }
 
 struct station *engine_station_now(enum target_scope scope)

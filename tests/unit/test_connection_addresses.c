@@ -5,7 +5,10 @@
 #include "support_engine.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "connection/engine.h"
 
 #define MS NS_PER_MS
 
@@ -212,6 +215,97 @@ static void a_socket_that_failed_at_the_fallback_is_a_fresh_one(void **state)
     ADMITTED(4);
 }
 
+/* --- what is kept of where the last attempts went --- */
+
+/* The circuit of the target db with this text, PORT behind it. */
+static uint32_t circuit_of(const char *host)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.32s:%u", host, bench_port);
+    return circuits_stand(&bench_station.segment, "db", text);
+}
+
+static void succeed(unsigned int last)
+{
+    int fd = program_socket(true);
+    assert_int_equal(program_connect(fd, last), 0);
+    program_calls(fd, REQUEST, ANSWER);
+    program_close(fd);
+}
+
+static void a_name_that_is_learnt_between_two_attempts_is_the_second_ones(void **state)
+{
+    char name[32];
+    (void)state;
+    bench_policy("");
+    snprintf(name, sizeof name, "db%u.internal", bench_port);
+    succeed(1);
+    succeed(1);
+    assert_int_not_equal(circuit_of("10.0.0.1"), CIRCUIT_INDEX_NONE);
+    assert_int_equal(circuit_of(name), CIRCUIT_INDEX_NONE);
+    program_resolves(1);
+    succeed(1);
+    assert_int_not_equal(circuit_of(name), CIRCUIT_INDEX_NONE);
+    /* And its addresses are those of the latest answer. */
+    program_resolves(2);
+    attempt(1, ECONNREFUSED);
+    assert_int_equal(counted(COUNT_FAILURE_KIND + FAILURE_REFUSED), 0);
+    succeed(2);
+    NEUTRAL(NEUTRAL_ADDRESS, 1);
+}
+
+static void a_policy_is_asked_anew_even_where_the_former_one_lay(void **state)
+{
+    (void)state;
+    bench_policy("");
+    succeed(1);
+    succeed(1);
+    ADMITTED(2);
+    struct target *target = (struct target *)(uintptr_t)policy_target_named(engine_policy(), "db");
+    target->mode = MODE_OFF;
+    engine_put_policy(engine_policy());
+    attempt(1, 0);
+    ADMITTED(2);
+    target->mode = MODE_ENFORCE;
+    engine_put_policy(engine_policy());
+    succeed(1);
+    ADMITTED(3);
+    bench_policy(NULL);
+    attempt(1, 0);
+    ADMITTED(3);
+}
+
+static void a_circuit_whose_place_is_gone_is_made_again(void **state)
+{
+    (void)state;
+    bench_policy("");
+    succeed(1);
+    succeed(1);
+    assert_true(circuits_forget(&bench_station.segment, circuit_of("10.0.0.1"), false, kernel.now_ns));
+    assert_int_equal(circuit_of("10.0.0.1"), CIRCUIT_INDEX_NONE);
+    succeed(1);
+    assert_int_not_equal(circuit_of("10.0.0.1"), CIRCUIT_INDEX_NONE);
+    ADMITTED(1);
+}
+
+static void each_of_many_addresses_keeps_its_own_circuit(void **state)
+{
+    enum { ADDRESSES = 30 }; /* some of them in one place of what is kept */
+    char host[32];
+    (void)state;
+    bench_policy("");
+    for (unsigned int round = 0; round < 2; round++)
+        for (unsigned int last = 1; last <= ADDRESSES; last++)
+            succeed(last);
+    ADMITTED(2 * ADDRESSES);
+    for (unsigned int last = 1; last <= ADDRESSES; last++) {
+        snprintf(host, sizeof host, "10.0.0.%u", last);
+        struct circuit *circuit = circuits_at(&bench_station.segment, circuit_of(host));
+        assert_non_null(circuit);
+        assert_int_equal(counters_sum(&circuit->counters, COUNT_ADMITTED), 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +320,10 @@ int main(void)
         ENGINE_TEST(with_enforced_timeouts_a_blocking_connect_ends_at_its_limit),
         ENGINE_TEST(while_the_circuit_is_open_connections_stand_at_the_fallback_and_are_given_back_one_by_one),
         ENGINE_TEST(a_socket_that_failed_at_the_fallback_is_a_fresh_one),
+        ENGINE_TEST(a_name_that_is_learnt_between_two_attempts_is_the_second_ones),
+        ENGINE_TEST(a_policy_is_asked_anew_even_where_the_former_one_lay),
+        ENGINE_TEST(a_circuit_whose_place_is_gone_is_made_again),
+        ENGINE_TEST(each_of_many_addresses_keeps_its_own_circuit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
