@@ -157,7 +157,7 @@ struct segment_header {
     _Atomic uint64_t reloaded_ns;    /* real clock: the last time; its last bit is the number's */
     _Atomic uint64_t handover_at[2]; /* where in the file the last of the even and of the odd ones lies */
     _Atomic uint64_t handover_spare[4];
-    _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (processes.c) */
+    _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process_join.c) */
     _Atomic uint32_t given_up;                 /* not 0: its file was deleted, or is about to be */
     _Atomic uint64_t apart;                    /* calls that were guarded apart, while this file could not be opened */
     _Atomic uint64_t edition_revision[EDITIONS]; /* of the policies whose texts are kept (editions.h); 0: none */

@@ -55,6 +55,7 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
              "policy/identity.c segment/segment.c "
              "segment/segment_attach.c segment/segment_visit.c segment/layout.c segment/file.c segment/folder.c "
              "segment/places.c segment/removal.c segment/peek.c segment/processes.c segment/process_alive.c "
+             "segment/process_join.c "
              "segment/proof.c segment/journal.c -o %s",
              program);
     assert_int_equal(system(command), 0);
