@@ -97,7 +97,7 @@ class Commands(unittest.TestCase):
         status = "".join(read(f"src/cli/{file}.c") for file in ("status_json", "calls_output", "cascade_export"))
         members = set(re.findall(r'json_\w+\(json, "(\w+)"', status))
         members |= set(re.findall(r'\{"(\w+)", COUNT_', status))
-        event = read("src/segment/event.c")
+        event = read("src/segment/event_json.c")
         members |= set(re.findall(r'add_\w+\(&?text, "(\w+)"', event)) | set(re.findall(r'\\"(\w+)\\":', event))
         self.assertIn("probes_failed", members)
         self.assertIn("served_by", members)

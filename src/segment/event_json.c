@@ -1,0 +1,185 @@
+/*
+ * event_json.c - an event as JSON.
+ *
+ * What a type of event has beside the common members is in one function: add_json_... . Names are cut so that every
+ * event fits into EVENT_JSON_MAX, whatever they hold.
+ */
+#include "segment/event.h"
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/errno_name.h"
+#include "base/text.h"
+#include "breaker/circuit.h"
+#include "segment/event_facts.h"
+#include "segment/forced.h"
+
+/* Room for each name in a JSON line, so that the rest of the line always fits. */
+#define JSON_PROGRAM_MAX ((size_t)PROGRAM_NAME_MAX * 6)
+#define JSON_TARGET_MAX ((size_t)TARGET_NAME_MAX * 4)
+#define JSON_DESTINATION_MAX ((size_t)DESTINATION_MAX * 3)
+_Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 480 < EVENT_JSON_MAX,
+               "480 for all the rest");
+
+static void add_number(struct text *text, const char *key, uint64_t number)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":");
+    text_add_unsigned(text, number);
+}
+
+static void add_string(struct text *text, const char *key, const char *string, size_t most)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":");
+    text_add_json_cut(text, string, most);
+}
+
+static void add_null(struct text *text, const char *key)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, "\":null");
+}
+
+static void add_flag(struct text *text, const char *key, bool flag)
+{
+    text_add(text, ",\"");
+    text_add(text, key);
+    text_add(text, flag ? "\":true" : "\":false");
+}
+
+static void add_json_errno(struct text *text, int error)
+{
+    if (error == 0) {
+        add_null(text, "errno");
+        return;
+    }
+    text_add(text, ",\"errno\":\"");
+    text_add_errno(text, error);
+    text_add(text, "\"");
+}
+
+/* Of a failure and an outcome: whether it is its limit's, and whether it counted. */
+static void add_json_manner(struct text *text, const struct event *event)
+{
+    add_flag(text, "overdue", event->overran == OVERRAN_HANGS);
+    add_flag(text, "came", event->overran == OVERRAN_CAME);
+    add_flag(text, "late", event->late);
+}
+
+static void add_json_failure(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+    add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
+    add_json_errno(text, event->error);
+    add_number(text, "elapsed_ms", event->elapsed_ms);
+    add_json_manner(text, event);
+}
+
+static void add_json_outcome(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+    add_string(text, "verdict", verdict_name(event->verdict), SIZE_MAX);
+    if (event->kind != FAILURE_NONE)
+        add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
+    else
+        add_null(text, "kind");
+    if (event->reason != NEUTRAL_NONE)
+        add_string(text, "reason", neutral_reason_name(event->reason), SIZE_MAX);
+    else
+        add_null(text, "reason");
+    add_json_errno(text, event->error);
+    if (event->http_status != 0)
+        add_number(text, "http_status", event->http_status);
+    else
+        add_null(text, "http_status");
+    add_number(text, "elapsed_ms", event->elapsed_ms);
+    add_flag(text, "slow", event->slow);
+    add_json_manner(text, event);
+}
+
+static void add_json_window(struct text *text, const struct event *event)
+{
+    text_add(text, ",\"window\":{\"calls\":");
+    text_add_unsigned(text, event->window_calls);
+    add_number(text, "failed", event->window_failed);
+    add_number(text, "slow", event->window_slow);
+    text_add(text, "}");
+}
+
+static void add_json_transition(struct text *text, const struct event *event)
+{
+    add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
+    add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
+    add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
+    if (event->to == CIRCUIT_OPEN) {
+        add_number(text, "failures", event->failures);
+        add_number(text, "pause_ms", event->pause_ns / NS_PER_MS);
+        if (event->window_calls > 0)
+            add_json_window(text, event);
+    }
+    add_number(text, "refused", event->refused);
+}
+
+static void add_json_reload(struct text *text, const struct event *event)
+{
+    add_string(text, "user", event->program, JSON_PROGRAM_MAX);
+    text_add(text, ",\"policy_revision\":\"");
+    text_add_hex(text, event->refused, 16);
+    text_add(text, "\"");
+}
+
+static void add_json_forced(struct text *text, const struct event *event)
+{
+    const bool ended = event_is_force_ended(event);
+    const char *forced = forced_name(event->kind);
+
+    if (ended)
+        add_null(text, "user");
+    else
+        add_string(text, "user", event->program, JSON_PROGRAM_MAX);
+    if (forced != NULL)
+        add_string(text, "forced", forced, SIZE_MAX);
+    else
+        add_null(text, "forced");
+    add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
+    add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
+    add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
+    if (ended || event->pause_ns > 0)
+        add_number(text, ended ? "ended_ago_ms" : "for_ms", event->pause_ns / NS_PER_MS);
+}
+
+size_t event_json(const struct event *event, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    text_add(&text, "{\"time\":\"");
+    event_add_time(&text, event->time_ns);
+    text_add(&text, "\"");
+    add_number(&text, "mono_ns", event->mono_ns);
+    add_number(&text, "pid", event->pid);
+    add_string(&text, "program", event_program(event), JSON_PROGRAM_MAX);
+    add_string(&text, "target", event->target, JSON_TARGET_MAX);
+    add_string(&text, "destination", event->destination, JSON_DESTINATION_MAX);
+    add_string(&text, "event", event_type_name(event->type), SIZE_MAX);
+    if (event_is_transition(event))
+        add_json_transition(&text, event);
+    else if (event->type == EVENT_FAILURE)
+        add_json_failure(&text, event);
+    else if (event->type == EVENT_OUTCOME)
+        add_json_outcome(&text, event);
+    else if (event->type == EVENT_REFUSED)
+        add_string(&text, "reason", admission_name(event_refusal(event)), SIZE_MAX);
+    else if (event->type == EVENT_FORCED)
+        add_json_forced(&text, event);
+    else if (event->type == EVENT_RELOAD)
+        add_json_reload(&text, event);
+    if (event->injected)
+        text_add(&text, ",\"injected\":true");
+    text_add(&text, "}\n");
+    return text.cut ? 0 : text.length;
+}
