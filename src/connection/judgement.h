@@ -10,6 +10,9 @@
  *   next_call.c   the next call on a kept connection
  *   call_end.c    ends that the kernel is asked about, and those that the program brings about
  *
+ * What two of those parts share beside that is in the one whose matter it is (judgement_is_from_peer in exchange.c), or
+ * in waiting.c (the limit of an attempt).
+ *
  * Private to src/connection; wrappers use connection.h.
  */
 #ifndef SOCKFUSE_CONNECTION_JUDGEMENT_H
@@ -72,7 +75,10 @@ void judgement_request_withdrawn(struct connection *connection);
 
 /* What asks to be left alone, as an answer says: from now on. */
 uint64_t judgement_retry_after_ns(const struct http_head *head);
-/* An error that comes from the peer or the way to it; all others are the program's own affair, and the call goes on. */
+/*
+ * An error that comes from the peer or the way to it; all others are the program's own affair, and the call goes on. Of
+ * a connection that stands: what connect returns outcome.c alone judges.
+ */
 bool judgement_is_from_peer(int error);
 
 /*
