@@ -13,16 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero at the start of a request. The members are the reader's own. */
-struct http_request {
-    uint64_t left;  /* bytes of the body, or of the chunk */
-    uint32_t bytes; /* of the head so far */
-    uint8_t state;
-    uint8_t matched; /* bytes of what the state expects */
-    uint8_t header;  /* which one is read */
-    uint8_t framing; /* what the headers have said of the body */
-};
-_Static_assert(sizeof(struct http_request) == 16, "a few bytes of state");
+#include "breaker/http_request_model.h"
 
 /* Takes the next `count` bytes that were sent. Those behind the request's end (pipelining) are not looked at. */
 void http_request_read(struct http_request *request, const void *bytes, size_t count);
