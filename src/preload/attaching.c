@@ -1,5 +1,5 @@
 /*
- * attaching.c - attaching, and attaching anew. See station.h.
+ * attaching.c - which segments a process attaches to, at its start and anew. See station.h, which has the design.
  */
 #define _GNU_SOURCE
 #include "connection/station.h"
@@ -15,18 +15,14 @@
 #include "base/undisturbed.h"
 #include "breaker/counters.h"
 #include "connection/engine.h"
-#include "connection/left_behind.h"
 #include "connection/lineage.h"
 #include "connection/policy_keeping.h"
+#include "preload/station_joining.h"
 #include "preload/station_places.h"
 #include "segment/circuits.h"
-#include "segment/editions.h"
-#include "segment/handover.h"
-#include "segment/processes.h"
 #include "segment/vanished.h"
 
 #define ASK_DELETED_NS (60 * NS_PER_S)
-#define TRY_AGAIN_NS NS_PER_S /* after a vain try to join: it asks for a few others each time */
 #define NOTE_USE_NS NS_PER_HOUR
 
 static struct state_places places;
@@ -54,149 +50,6 @@ __attribute__((noinline)) static void say_apart(void)
     text_add(&text, "); it keeps circuits of its own until it can");
     line[text.length] = '\n';
     log_append(LOG_STDERR, line, text.length + 1);
-}
-
-/* --- joining ----------------------------------------------------------------------------------------------------- */
-
-static uint32_t join(struct station *station, const struct policy *policy)
-{
-    uint32_t holder = process_join(&station->segment, engine.program, policy->revision);
-    if (holder && engine.keeps_policy)
-        process_runs(&station->segment, holder, policy->revision, true);
-    /* A fork's child has looked at what its parent has. */
-    uint64_t answer = atomic_load_explicit(&station->reload_answer, memory_order_relaxed);
-    if (holder && answer != 0)
-        process_answers(&station->segment, holder, (uint32_t)(answer >> 32), (uint32_t)answer);
-    return holder;
-}
-
-/*
- * Who is late with the holder of the segment that lay at these addresses before is nobody in this one: the holder is
- * another, though both were fresh.
- */
-static uint32_t join_as_another(struct station *station, const struct policy *policy, uint32_t former)
-{
-    uint32_t holder = join(station, policy);
-    if (holder == 0 || holder != former)
-        return holder;
-    process_leave(&station->segment, holder);
-    return join(station, policy);
-}
-
-/* What was handed over before our policy was read is in it; what came between that and now may not be. */
-static void watch_reloads(struct station *station)
-{
-    station->reloads = handover_number(&station->segment);
-    uint32_t number = atomic_load_explicit(station->reloads, memory_order_acquire);
-    bool missed = handover_was_since(&station->segment, engine.loaded_ns);
-    atomic_store_explicit(&station->reloads_seen, missed ? number - 1 : number, memory_order_relaxed);
-}
-
-/* What this process runs is to be read by others, also when the policy's file says something else by then. */
-static void keep_edition(struct station *station)
-{
-    const struct policy *policy = policy_keeping_hold();
-    editions_keep(&station->segment, policy->revision, policy->text,
-                  !atomic_load_explicit(&engine.ready, memory_order_relaxed));
-    policy_keeping_drop(policy);
-}
-
-/* For struct guard. */
-static const struct target *target_named(const char *name, void *context)
-{
-    (void)context;
-    return policy_target_named(engine_policy(), name);
-}
-
-/* Makes a station of a segment that is mapped at its place. */
-OWN_FRAME static void equip(struct station *station, bool is_private, bool apart)
-{
-    const struct policy *policy = engine_policy();
-    station->apart = apart;
-    station->is_clear = false;
-    station->guard.segment = &station->segment;
-    station->guard.pid = lineage_pid();
-    station->guard.still_hangs = left_behind_still_hangs;
-    station->guard.keeps = left_behind_keeps;
-    station->guard.target_named = target_named;
-    station->guard.context = station;
-    station->guard.log = engine.log;
-    memcpy(station->guard.program, engine.program, sizeof engine.program);
-    atomic_store_explicit(&station->guard.ask_after_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->guard.need_after_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->guard.lost_after_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->guard.lost_round, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->guard.sharers_cursor, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->reload_claim, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->reload_after_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&station->reload_answer, 0, memory_order_relaxed);
-    station->guard.holder = join_as_another(station, policy, station->guard.holder);
-    if (!is_private)
-        keep_edition(station);
-    if (is_private || engine.keeps_policy)
-        station->reloads = NULL;
-    else
-        watch_reloads(station);
-    atomic_store_explicit(&station->identity, (uint64_t)lineage_epoch() << 32 | station->guard.holder,
-                          memory_order_release);
-}
-
-/* Whether it is time for one thread to look for a place again. */
-static bool may_try_again(struct station *station)
-{
-    uint64_t now_ns = clock_real_ns(), tried_ns = atomic_load_explicit(&station->tried_ns, memory_order_relaxed);
-    return now_ns - tried_ns >= TRY_AGAIN_NS &&
-           atomic_compare_exchange_strong_explicit(&station->tried_ns, &tried_ns, now_ns, memory_order_relaxed,
-                                                   memory_order_relaxed);
-}
-
-/* Joins, unless another thread was faster; returns the identity that stands. Jumped out of, it would keep a place. */
-OWN_FRAME static uint64_t join_anew(struct station *station, uint64_t present, uint32_t epoch)
-{
-    struct undisturbed before;
-    undisturbed_begin(&before);
-    uint32_t holder = join(station, engine_policy());
-    uint64_t mine = (uint64_t)epoch << 32 | holder;
-    if (atomic_compare_exchange_strong_explicit(&station->identity, &present, mine, memory_order_acq_rel,
-                                                memory_order_acquire))
-        present = mine;
-    else
-        process_leave(station->guard.segment, holder);
-    undisturbed_end(&before);
-    return present;
-}
-
-/*
- * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
- * copies its holder, which is the same for all, before it goes on.
- */
-OWN_FRAME static void adopt(struct station *station, uint32_t epoch)
-{
-    uint64_t present = atomic_load_explicit(&station->identity, memory_order_acquire);
-    if (present >> 32 != epoch || ((uint32_t)present == 0 && may_try_again(station))) {
-        if (present >> 32 != epoch && segment_is_private(&station->segment))
-            guard_disown(&station->segment, (uint32_t)present);
-        present = join_anew(station, present, epoch);
-    }
-    if (station->guard.holder != (uint32_t)present) {
-        station->guard.pid = lineage_pid();
-        station->guard.holder = (uint32_t)present;
-    }
-}
-
-struct station *engine_station_now(enum target_scope scope)
-{
-    return scope == SCOPE_PROCESS ? atomic_load_explicit(&engine.process, memory_order_acquire)
-                                  : atomic_load_explicit(&engine.host, memory_order_acquire);
-}
-
-struct station *engine_station(enum target_scope scope)
-{
-    struct station *station = engine_station_now(scope);
-    if (!station)
-        return NULL;
-    adopt(station, lineage_epoch());
-    return station->guard.holder ? station : NULL;
 }
 
 /* --- at start ---------------------------------------------------------------------------------------------------- */
@@ -238,7 +91,7 @@ static bool start(enum target_scope scope, struct segment_error *error)
     station = station_places_for(&segment, clock_real_ns());
     if (!station)
         return false;
-    equip(station, scope == SCOPE_PROCESS, false);
+    station_equip(station, scope == SCOPE_PROCESS, false);
     put_in_force(station, scope);
     return true;
 }
@@ -306,7 +159,7 @@ static bool move_to(struct station *former, bool is_private, uint64_t now_ns)
         segment_detach(&segment); /* no other thread has seen it */
         return false;
     }
-    equip(station, is_private, is_private);
+    station_equip(station, is_private, is_private);
     if (former->apart && !is_private)
         count_apart(former, &station->segment);
     put_in_force(station, SCOPE_HOST);
@@ -346,22 +199,6 @@ OWN_FRAME static void renew(struct station *station, uint64_t now_ns)
         move_to(station, true, now_ns);
 }
 
-/*
- * Whose place in the table of processes was given away, or wiped out with the file, joins again with its next call.
- * Only the one thread comes here that looks in this second.
- */
-static void give_up_lost_place(struct station *station)
-{
-    uint64_t mine = atomic_load_explicit(&station->identity, memory_order_acquire);
-    uint32_t holder = (uint32_t)mine;
-    if (holder == 0 || mine >> 32 != lineage_epoch() || process_asked(&station->segment, holder) != NULL ||
-        lineage_is_borrowed())
-        return;
-    process_leave(&station->segment, holder); /* its proof */
-    atomic_compare_exchange_strong_explicit(&station->identity, &mine, mine - holder, memory_order_release,
-                                            memory_order_relaxed);
-}
-
 OWN_FRAME static void work_on(struct station *station, bool stands, uint64_t real_ns)
 {
     struct undisturbed before;
@@ -389,7 +226,7 @@ void station_look(uint64_t real_ns)
     int keep = errno;
     bool stands = !station->apart && !segment_is_given_up(&station->segment) &&
                   segment_is_intact(&station->segment, identity) && segment_is_current(&station->segment);
-    give_up_lost_place(station);
+    station_give_up_lost_place(station);
     if (stands && real_ns - atomic_load_explicit(&noted_use_ns, memory_order_relaxed) > NOTE_USE_NS) {
         atomic_store_explicit(&noted_use_ns, real_ns, memory_order_relaxed);
         segment_note_use(&station->segment);
@@ -413,7 +250,7 @@ void station_start_later(enum target_scope scope)
                 segment_detach(&segment);
         }
         if (station) {
-            equip(station, true, false);
+            station_equip(station, true, false);
             put_in_force(station, scope);
         }
         work_ends();
