@@ -16,6 +16,7 @@
 #include "cli/reach.h"
 #include "cli/rows.h"
 #include "cli/select.h"
+#include "cli/selected_policy.h"
 #include "cli/table.h"
 #include "segment/circuits.h"
 #include "segment/processes.h"

@@ -16,6 +16,7 @@
 #include "cli/resolve.h"
 #include "cli/rights.h"
 #include "cli/select.h"
+#include "cli/selected_policy.h"
 #include "cli/table.h"
 #include "cli/who.h"
 #include "guard/report.h"

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/running.h"
+#include "cli/selected_policy.h"
 #include "policy/flat.h"
 #include "segment/editions.h"
 #include "segment/handover.h"

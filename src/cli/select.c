@@ -8,25 +8,17 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/policy_wanted.h"
 #include "cli/rights.h"
 #include "cli/select.h"
 #include "cli/truncation.h"
-#include "policy/identity.h"
 
 /* Together with the bounds of homes.c: so many segments of others are mapped at the most. */
 #define OTHERS_MAX 4096u
 #define UNUSABLES_MAX 256u
-/* A policy of another user's that is longer is not read: each of its segments would have it read, and compared. */
-#define POLICY_BYTES_MAX (1 << 20)
-/* Processor time for one user's circuits. */
-#define TIME_NS (10 * NS_PER_S)
 
 struct visit {
     struct selection *selection;
@@ -281,73 +273,6 @@ void select_detach(struct segment *segment)
     segment_detach(segment);
 }
 
-bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error)
-{
-    uint32_t owner = selected->uid;
-    const char *path = selected->segment.path;
-    int folder = home_open(&selected->home);
-    *segment = (struct segment){.path = ""};
-    if (folder < 0) {
-        snprintf(error->text, sizeof error->text, "%s: its folder can't be opened any more", path);
-        return false;
-    }
-    bool opened = segment_open_at(segment, folder, path, &owner, true, error);
-    close(folder);
-    if (opened)
-        cut_watch(segment->map, segment->size);
-    return opened;
-}
-
-enum removal select_remove(const struct selected *selected, struct segment *segment, struct segment_error *error)
-{
-    int folder = home_open(&selected->home);
-    if (folder < 0) {
-        snprintf(error->text, sizeof error->text, "%s: its folder can't be opened any more", segment->path);
-        return REMOVAL_FAILED;
-    }
-    enum removal removal = segment_remove_at(folder, segment, error);
-    close(folder);
-    return removal;
-}
-
-bool select_was_whole(const struct selected *selected)
-{
-    if (!cut_happened())
-        return true;
-    warnx("%s%s: its file was cut short meanwhile, so what is told of it is wrong", selected->identity,
-          selected->whose);
-    return false;
-}
-
-static uint64_t time_used_ns(void)
-{
-    struct timespec used = {.tv_sec = 0};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
-bool select_has_time(const struct selected *selected)
-{
-    static struct {
-        uid_t user;
-        bool is_known, is_told;
-        uint64_t from_ns;
-    } present;
-    if (!selected->is_foreign)
-        return true;
-    if (!present.is_known || present.user != selected->uid) {
-        present.user = selected->uid;
-        present.is_known = true;
-        present.is_told = false;
-        present.from_ns = time_used_ns();
-    }
-    const bool has_some = time_used_ns() - present.from_ns < TIME_NS;
-    if (!has_some && !present.is_told)
-        warnx("user %s: his circuits take too long; the rest of them is left out", selected->user);
-    present.is_told = present.is_told || !has_some;
-    return has_some;
-}
-
 bool anything_in_use(void)
 {
     const struct whose any = {.policy_file = NULL};
@@ -383,65 +308,4 @@ void tell_nothing_in_use(const struct selection *selection, FILE *out)
     fprintf(out, "%s%s.\n", selection->is_everybody && selection->places.count > 1 ? ", nor in others' folders" : "",
             select_missed(selection) ? " that could be read" : "");
     fprintf(out, "Start a program under one: sockfuse run -p FILE -- CMD, or sockfuse run -t HOST:PORT -- CMD\n");
-}
-
-/*
- * Whether the file of an identity is one that can be read without harm. Another user's may be a device of his, whose
- * opening does something, or tells nothing but to him who waits.
- */
-static bool is_file(const char *text)
-{
-    struct stat status;
-    struct identity identity;
-    if (!identity_read(&identity, text))
-        return false;
-    bool is_one = identity.path == NULL ||
-                  (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= POLICY_BYTES_MAX);
-    identity_free(&identity);
-    return is_one;
-}
-
-struct policy *policy_load_selected(const struct selected *selected, struct policy_problems *problems)
-{
-    struct policy *policy = NULL;
-    *problems = (struct policy_problems){0};
-    if (!selected->is_foreign)
-        return policy_load_identity(selected->identity, problems);
-    if (!rights_take(selected->uid))
-        return NULL;
-    if (is_file(selected->identity))
-        policy = policy_load_identity(selected->identity, problems);
-    rights_return();
-    return policy;
-}
-
-/* The first error, in words; to be freed. */
-static char *first_error(const struct policy_problems *problems, const char *otherwise)
-{
-    for (size_t i = 0; i < problems->count; i++) {
-        if (problems->at[i].is_error && problems->at[i].line > 0)
-            return format_text("line %u: %s", problems->at[i].line, problems->at[i].text);
-        if (problems->at[i].is_error)
-            return copy_text(problems->at[i].text);
-    }
-    return copy_text(otherwise);
-}
-
-struct policy *policy_of_selected(const struct selected *selected, char **why)
-{
-    struct policy_problems problems;
-    struct policy *policy = policy_load_selected(selected, &problems);
-    const char *otherwise = selected->is_foreign ? "it can't be read with that user's rights" : "it can't be read";
-    *why = policy == NULL ? first_error(&problems, otherwise) : NULL;
-    policy_problems_free(&problems);
-    return policy;
-}
-
-struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why)
-{
-    struct policy_problems problems = {0};
-    struct policy *policy = policy_from_text(selected->identity, text, revision, &problems);
-    *why = policy == NULL ? first_error(&problems, "it can't be read") : NULL;
-    policy_problems_free(&problems);
-    return policy;
 }

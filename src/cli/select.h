@@ -20,7 +20,6 @@
 #include "cli/homes.h"
 #include "cli/unusable.h"
 #include "cli/user_options.h"
-#include "policy/policy.h"
 #include "segment/places.h"
 #include "segment/removal.h"
 #include "segment/segment.h"
@@ -98,17 +97,5 @@ void find_places(struct state_places *places);
 
 /* Prints what to do when there is nothing to show. */
 void tell_nothing_in_use(const struct selection *selection, FILE *out);
-
-/*
- * The policy of a selected segment as it is now: read from its file, with the targets of -t and the options of -o that
- * are part of its identity. Another user's is read with that user's rights: NULL without a problem if it can't be.
- */
-struct policy *policy_load_selected(const struct selected *selected, struct policy_problems *problems);
-
-/* The same; NULL: it can't be read or has errors (the first is in `*why`, to be freed). */
-struct policy *policy_of_selected(const struct selected *selected, char **why);
-
-/* The policy of a selected segment as it was when its file had that text (segment/editions.h). NULL: as above. */
-struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why);
 
 #endif

@@ -1,0 +1,27 @@
+/*
+ * selected_policy.h - the policy of a segment that a command acts on: as its file says it now, or said it once.
+ *
+ * Another user's file is hostile input to root: it is read with that user's rights, if it is one, and no longer than a
+ * policy can sensibly be.
+ */
+#ifndef SOCKFUSE_CLI_SELECTED_POLICY_H
+#define SOCKFUSE_CLI_SELECTED_POLICY_H
+
+#include <stdint.h>
+
+#include "cli/select.h"
+#include "policy/policy.h"
+
+/*
+ * The policy of a selected segment as it is now: read from its file, with the targets of -t and the options of -o that
+ * are part of its identity. Another user's is read with that user's rights: NULL without a problem if it can't be.
+ */
+struct policy *policy_load_selected(const struct selected *selected, struct policy_problems *problems);
+
+/* The same; NULL: it can't be read or has errors (the first is in `*why`, to be freed). */
+struct policy *policy_of_selected(const struct selected *selected, char **why);
+
+/* The policy of a selected segment as it was when its file had that text (segment/editions.h). NULL: as above. */
+struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why);
+
+#endif
