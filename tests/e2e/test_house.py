@@ -26,6 +26,10 @@ OTHERS_FOLDERS = {"security", "fs", "netinet", "linux", "sys", "net"}
 ENGINE = {"sys", "engine", "engine_take_policy", "engine_station", "engine_station_now", "engine_note_no_place",
           "engine_leave", "station_look"}
 
+# What a reader can take in: the sources are divided where they are about to say two things.
+LINES_OF_A_FILE = 400
+LINES_OF_A_FUNCTION = 60
+
 
 def symbols(*objects):
     """(name, where it is, whether it can change) of the symbols in objects, of static ones too; not by nm, to which
@@ -88,6 +92,19 @@ def halves(path):
             "\n".join(part for part in parts if part.startswith("/*")))
 
 
+def bodies(text):
+    """(line, lines) of each function of C, from the brace that opens it to the one that closes it: both stand alone in
+    the first column."""
+    found, opened = [], None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("{"):
+            opened = number
+        elif line.startswith("}") and opened:
+            found.append((opened, number - opened + 1))
+            opened = None
+    return found
+
+
 def circles(graph):
     """The modules that can be reached from themselves."""
     def reached(start):
@@ -139,6 +156,17 @@ class House(unittest.TestCase):
     def test_no_two_files_share_a_name(self):
         names = [os.path.basename(name) for name in sources()]
         self.assertEqual(sorted({name for name in names if names.count(name) > 1}), [])
+
+    def test_no_file_is_longer_than_one_reads_at_once(self):
+        lines = {name: text_of(name).count("\n") for name in sources()}
+        self.assertEqual({name: count for name, count in lines.items() if count > LINES_OF_A_FILE}, {})
+
+    def test_every_function_fits_a_screen(self):
+        """The lines between the braces, with them."""
+        functions = [(f"{name}:{line}", lines) for name in sources() for line, lines in bodies(text_of(name))]
+        self.assertGreater(len(functions), 2500)
+        self.assertEqual([at for at in functions if at[1] > LINES_OF_A_FUNCTION], [])
+        self.assertEqual(bodies("struct s {\n    int i;\n};\nint f(void)\n{\n    {\n    }\n}\n"), [(5, 4)])
 
     def test_the_maps_name_what_there_is(self):
         """Files and functions in src/README.md and tests/README.md; and "`function` (`file`" is where it says."""
