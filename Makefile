@@ -21,11 +21,15 @@ LDFLAGS ?=
 PRELOAD_LDFLAGS ?=
 # E.g. SANITIZE=address,undefined: for the core and the unit tests; the library itself is never built so.
 SANITIZE ?=
+# COVERAGE=1, with a BUILD of its own and gcc: src counts what is run of it, see scripts/coverage.
+COVERAGE ?=
+# The command's files have no library of their own: its unit tests include them.
+COUNTED = $(BUILD)/src/% $(BUILD)/tests/unit/test_cli_%
 
 # The library's own calls are short and many: with gcc they are inlined across files, which saves a fifth of what a
 # guarded call costs (make bench). The objects hold ordinary code too, which is what the command and the tests link.
 IS_CLANG := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | grep -c __clang__)
-LTO := $(if $(SANITIZE),,$(if $(filter 0,$(IS_CLANG)),-flto=auto -ffat-lto-objects))
+LTO := $(if $(SANITIZE)$(COVERAGE),,$(if $(filter 0,$(IS_CLANG)),-flto=auto -ffat-lto-objects))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # A warning is an error for those who build the tests; a newer compiler that warns of more must build the rest too.
@@ -36,16 +40,18 @@ WERROR ?= $(if $(filter test% %-programs check-%,$(MAKECMDGOALS)),-Werror)
 # Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
 FLAGS = -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
         $(LTO) -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
-        $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+        $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
+        $(if $(COVERAGE),$(if $(filter $(COUNTED),$@),--coverage -fprofile-update=atomic))
 DEPFLAGS = -MMD -MP
 # One short line for each file; V=1 shows the whole commands.
 Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
-LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,--as-needed -Wl,--gc-sections
+LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(COVERAGE),--coverage) \
+         -Wl,--as-needed -Wl,--gc-sections
 LINK = $(LINKER) $(if $(LTO),-fno-lto)
 
 # What a wrapper calls may run on a signal stack of 8 KiB. The link sees what has come in line across files. (A
-# sanitizer's frames are larger, and in no host.)
-FRAME_LIMIT := $(if $(SANITIZE),,-Wframe-larger-than=1024)
+# sanitizer's frames are larger, and so are those that count; they are in no host.)
+FRAME_LIMIT := $(if $(SANITIZE)$(COVERAGE),,-Wframe-larger-than=1024)
 
 # Static, so that libc is the only library that enters somebody else's process with us.
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
@@ -112,7 +118,7 @@ $(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"
 $(CLI): $(BUILD)/libdir
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
-$(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT)
+$(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT) $(COVERAGE)
 $(BUILD)/libdir: remembered = $(LIBDIR) $(DATADIR)
 $(BUILD)/flags $(BUILD)/libdir: always
 	@mkdir -p $(@D)
@@ -188,6 +194,8 @@ lint-deep: ## clang's analyzer without a limit, over src: some minutes
 	@BUILD=$(BUILD) DEEP=1 scripts/lint tidy
 check-sanitizers: ## the core's tests under ASan, UBSan and TSan
 	@BUILD=$(BUILD) scripts/test sanitizers
+coverage: ## lines and branches of each room that tests reach, in some minutes (FILES=1: of each file)
+	@BUILD=$(BUILD) WHOLE=1 scripts/test coverage
 fuzz: ## random bytes for the readers of policies and of HTTP (RUNS=20000, SEED=1)
 	@BUILD=$(BUILD) scripts/test fuzz
 fresh: ## both commands of the README in a newly installed Debian (RELEASE=bookworm; STAGES=... as of scripts/test)
@@ -263,8 +271,8 @@ help: ## this list
 
 always:
 .PHONY: all lib32 page fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
-        fuzz-programs test-programs demo test test-unit test-preload test-e2e matrix check-sanitizers fuzz bench \
-        install uninstall clean help always
+        fuzz-programs test-programs demo test test-unit test-preload test-e2e matrix check-sanitizers coverage fuzz \
+        bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
