@@ -34,7 +34,7 @@
 /*
  * A wrapper whose real function looks at its caller, or returns twice, must end in a jump to it: `JUMP real.NAME(...)`,
  * with no statement after it and no local whose address is known. JUMPS stands before the function: without it, gcc
- * makes a call of it when it is told not to optimise.
+ * makes a call of it when it is told not to optimise, and counts behind it when it is told to count.
  */
 #if defined __has_attribute
 #if __has_attribute(musttail)
@@ -47,7 +47,7 @@
 #ifdef __clang__
 #define JUMPS
 #else
-#define JUMPS __attribute__((optimize("O2", "optimize-sibling-calls")))
+#define JUMPS __attribute__((optimize("O2", "optimize-sibling-calls"), no_profile_instrument_function))
 #endif
 
 struct real {
