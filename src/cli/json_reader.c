@@ -25,10 +25,15 @@ static bool refuse(struct json_reader *reader)
     return false;
 }
 
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
 /* The next byte behind blanks; 0 at the end. */
 static char peek(struct json_reader *reader)
 {
-    while (reader->at < reader->end && memchr(" \t\r\n", *reader->at, 4) != NULL)
+    while (reader->at < reader->end && is_blank(*reader->at))
         reader->at++;
     return reader->at < reader->end ? *reader->at : '\0';
 }
@@ -203,7 +208,7 @@ bool json_read_unsigned(struct json_reader *reader, uint64_t *number)
     for (; reader->at < reader->end && ascii_is_digit(*reader->at); reader->at++)
         fits = !__builtin_mul_overflow(*number, (uint64_t)10, number) &&
                !__builtin_add_overflow(*number, (uint64_t)(*reader->at - '0'), number) && fits;
-    if (reader->at < reader->end && memchr(".eE", *reader->at, 3) != NULL) {
+    if (reader->at < reader->end && (*reader->at == '.' || ascii_lower(*reader->at) == 'e')) {
         reader->at = from;
         skip_number(reader);
         return false;
