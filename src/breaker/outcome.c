@@ -20,34 +20,40 @@
 
 /* What an errno says, before the phase is considered. */
 enum meaning {
-    MEANS_LOCAL, /* the fault is on this side: every errno that is not in the table */
+    MEANS_LOCAL, /* the fault is on this side: every errno that is not named below */
     MEANS_TIMEOUT,
     MEANS_REFUSED,
     MEANS_UNREACHABLE,
     MEANS_RESET,
 };
 
-static const struct {
-    int error;
-    enum meaning meaning;
-} errors[] = {
-    {ETIMEDOUT, MEANS_TIMEOUT},        {ECONNREFUSED, MEANS_REFUSED},
-    {ENOENT, MEANS_REFUSED}, /* AF_UNIX: the path is missing, so nobody listens there, as with a closed port */
-    {EHOSTUNREACH, MEANS_UNREACHABLE}, {ENETUNREACH, MEANS_UNREACHABLE},
-    {EHOSTDOWN, MEANS_UNREACHABLE},    {ENETDOWN, MEANS_UNREACHABLE},
-    {EPROTO, MEANS_UNREACHABLE},      /* these two are how Linux reports an ICMP parameter problem and an */
-    {ENOPROTOOPT, MEANS_UNREACHABLE}, /* unreachable protocol or port */
-    {ECONNRESET, MEANS_RESET},         {EPIPE, MEANS_RESET},
-    {ECONNABORTED, MEANS_RESET},
-};
-
 static enum meaning meaning_of(int error)
 {
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        if (errors[i].error == error)
-            return errors[i].meaning;
+    switch (error) {
+    case ETIMEDOUT:
+        return MEANS_TIMEOUT;
+    case ECONNREFUSED:
+    case ENOENT: /* AF_UNIX: the path is missing, so nobody listens there, as with a closed port */
+        return MEANS_REFUSED;
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case EPROTO:      /* these two are how Linux reports an ICMP parameter problem and an */
+    case ENOPROTOOPT: /* unreachable protocol or port */
+        return MEANS_UNREACHABLE;
+    case ECONNRESET:
+    case ECONNABORTED:
+    case EPIPE:
+        return MEANS_RESET;
+    default:
+        return MEANS_LOCAL;
     }
-    return MEANS_LOCAL;
+}
+
+bool outcome_is_from_peer(int error)
+{
+    return error != ENOENT && meaning_of(error) != MEANS_LOCAL;
 }
 
 static const struct outcome undecided = {.verdict = VERDICT_NONE};

@@ -132,6 +132,13 @@ static inline bool connect_is_success(const struct outcome_rules *rules)
 /* Judges one observation. Pure; async-signal-safe. Section "Outcomes" of the manual has the table in words. */
 struct outcome outcome_judge(const struct observation *seen, const struct outcome_rules *rules);
 
+/*
+ * Whether a send or receive on a connection that stands failed by the peer, or the way to it; all other errors are the
+ * program's own affair. (ENOENT says that the path of a UNIX socket is missing, and only connect says it; of sendfile
+ * it is the file's.) Pure; async-signal-safe.
+ */
+bool outcome_is_from_peer(int error);
+
 /* Whether an answer with that HTTP status is a success: neither listed as a failure, nor the business's no. Pure. */
 bool outcome_status_succeeds(const struct outcome_rules *rules, unsigned int http_status);
 

@@ -24,26 +24,6 @@ static struct connection *still(descriptor entry, int fd)
     return is_ours ? connection : NULL;
 }
 
-bool judgement_is_from_peer(int error)
-{
-    switch (error) {
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ECONNREFUSED:
-    case EPIPE:
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-    case EHOSTDOWN:
-    case ENETDOWN:
-    case EPROTO:
-    case ENOPROTOOPT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /*
  * Something is about to be sent, or was. What a TLS library sends of its own accord, in a handshake or while the
  * program reads, asks the server for nothing: inside TLS too it may be the server that speaks first.
@@ -61,7 +41,7 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
         return 0;
     if (state_is_aside(connection_state(connection)))
         return aside_sending(connection, fd);
-    int verdict = connection->epoch == lineage_epoch() ? exchange_begins(connection, fd) : 0;
+    int verdict = connection->epoch == lineage_epoch() ? next_call_begins(connection, fd) : 0;
     note_asked(connection);
     if (connection_has(connection, CONNECTION_TLS_KEPT))
         connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
@@ -156,7 +136,7 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         bool own = error == EPIPE && connection_has(connection, CONNECTION_SHUT_WRITE);
         if (error == EAGAIN || error == EWOULDBLOCK)
             upload_stalled(connection);
-        if (judgement_is_from_peer(error) && !own)
+        if (outcome_is_from_peer(error) && !own)
             judgement_ended(connection, fd, SEEN_ERROR, error);
         return;
     }
@@ -185,7 +165,7 @@ void connection_begun(descriptor entry, int fd, ssize_t result, int error, const
         return;
     if (result > 0)
         judgement_request_sent(connection);
-    else if (judgement_is_from_peer(error))
+    else if (outcome_is_from_peer(error))
         connection_sent(entry, fd, result, error, NULL, 0);
     else if (error == EINTR || (error == EAGAIN && socket_has_unsent(fd)))
         return; /* it waits for the peer, and comes again */
@@ -230,7 +210,7 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         connection_keep(connection, true);
     enum phase phase = judgement_phase(connection);
     if (phase == PHASE_ANSWERED) {
-        if (result >= 0 || judgement_is_from_peer(error))
+        if (result >= 0 || outcome_is_from_peer(error))
             judgement_came_late(connection, result > 0 ? SEEN_BYTES : SEEN_END, 0);
         return;
     }
@@ -246,7 +226,7 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
         if (!(received->flags & MSG_DONTWAIT) && phase != PHASE_CONNECTING &&
             clock_real_ns() - since >= connection_target(connection)->rules.abandon_after_ns && socket_blocks(fd))
             judgement_ended(connection, fd, SEEN_WAIT_ENDED, 0);
-    } else if (judgement_is_from_peer(error)) {
+    } else if (outcome_is_from_peer(error)) {
         judgement_ended(connection, fd, SEEN_ERROR, error);
     }
 }

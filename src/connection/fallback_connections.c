@@ -100,7 +100,7 @@ OWN_FRAME static bool may_return(struct connection *connection)
 {
     uint64_t real_ns = clock_real_ns();
     engine_look(real_ns);
-    exchange_follow_policy(connection);
+    next_call_follow_policy(connection);
     if (connection_has(connection, CONNECTION_RELEASED) || station_is_retired(connection->station))
         return true;
     switch (guard_prospect(&connection->station->guard, connection->place.circuit, connection_target(connection),
@@ -118,15 +118,15 @@ int aside_sending(struct connection *connection, int fd)
 {
     const enum connection_state state = connection_state(connection);
     if (state == STATE_ASIDE_BROKEN)
-        return exchange_refuse(connection, fd);
+        return next_call_refuse(connection, fd);
     if (connection_has(connection, CONNECTION_BODY) || state != STATE_ASIDE_IDLE)
         return 0;
     if (connection_has(connection, CONNECTION_RELEASED))
         connection_unmark(connection, CONNECTION_RELEASED); /* what the present policy says is found anew */
-    if (!exchange_may_begin(connection))
+    if (!next_call_may_begin(connection))
         return 0;
     if (may_return(connection))
-        return exchange_refuse(connection, fd);
+        return next_call_refuse(connection, fd);
     connection_happens(connection, ON_BEGINNING);
     connection_mark(connection, CONNECTION_REUSED);
     connection_reset_http(connection);

@@ -134,7 +134,7 @@ OWN_FRAME void inherited_received(struct connection *connection, int fd, ssize_t
         bytes_came(connection, &owner, &wait, fd, (size_t)result, received, doing);
     else if (result == 0 && received->wanted > 0)
         ended(connection, &owner, &wait, fd, SEEN_END, 0);
-    else if (result < 0 && judgement_is_from_peer(error))
+    else if (result < 0 && outcome_is_from_peer(error))
         ended(connection, &owner, &wait, fd, SEEN_ERROR, error);
 }
 

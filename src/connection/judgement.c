@@ -13,6 +13,15 @@
 #include "connection/races.h"
 #include "connection/stopping.h"
 
+struct connection *judgement_of_call(uint32_t call, uint32_t number, const void *station)
+{
+    struct connection *connection = pool_named(number);
+    return connection && pool_is_live(connection) && connection->place.call == call && connection->station == station &&
+                   connection->epoch == lineage_epoch()
+               ? connection
+               : NULL;
+}
+
 void judgement_follow(struct connection *connection, const struct policy *policy, const struct target *target)
 {
     if (target->enforce_timeouts || target->fault_count)

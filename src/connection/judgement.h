@@ -9,9 +9,8 @@
  *   numbers.c     which descriptors stand for the connection
  *   next_call.c   the next call on a kept connection
  *   call_end.c    ends that the kernel is asked about, and those that the program brings about
- *
- * What two of those parts share beside that is in the one whose matter it is (judgement_is_from_peer in exchange.c), or
- * in waiting.c (the limit of an attempt).
+ *   waiting.c     the limit of an attempt
+ *   still_hangs.c whether a call that is beyond its limit hangs (still_hangs.h)
  *
  * Private to src/connection; wrappers use connection.h.
  */
@@ -41,6 +40,9 @@ static inline struct connection *judgement_of(descriptor entry)
     struct connection *connection = judgement_of_anybody(entry);
     return __builtin_expect(connection && connection->epoch == lineage_epoch(), 1) ? connection : NULL;
 }
+
+/* The connection of a record's call, by the number that attempt.c gave the record; NULL: it has none any more. */
+struct connection *judgement_of_call(uint32_t call, uint32_t number, const void *station);
 
 /* Puts the connection under that target, which the caller holds, or the connection follows; it has seen that policy. */
 void judgement_follow(struct connection *connection, const struct policy *policy, const struct target *target);
@@ -76,12 +78,6 @@ void judgement_request_withdrawn(struct connection *connection);
 /* What asks to be left alone, as an answer says: from now on. */
 uint64_t judgement_retry_after_ns(const struct http_head *head);
 /*
- * An error that comes from the peer or the way to it; all others are the program's own affair, and the call goes on. Of
- * a connection that stands: what connect returns outcome.c alone judges.
- */
-bool judgement_is_from_peer(int error);
-
-/*
  * Another program goes on with the connection, which is connected: that is the best answer that a probe will have, and
  * any other call waits for nothing that could be seen here.
  */
@@ -103,13 +99,13 @@ void judgement_ending_own_side(struct connection *connection);
  * Before a send on a connection of this process: if its last call is over, this is the next request. As
  * connection_sending, but for SENDING_FAULTY, which it leaves to its caller where no fault is drawn now.
  */
-int exchange_begins(struct connection *connection, int fd);
+int next_call_begins(struct connection *connection, int fd);
 /* Whether what is sent now is a request, which may begin a call; if we can tell. */
-bool exchange_may_begin(const struct connection *connection);
+bool next_call_may_begin(const struct connection *connection);
 /* After a reload the connection goes by the present policy, if that has its target. */
-void exchange_follow_policy(struct connection *connection);
+void next_call_follow_policy(struct connection *connection);
 /* The request may not go: the connection is broken off. Returns its errno, or 0 if the number means another socket. */
-int exchange_refuse(struct connection *connection, int fd);
+int next_call_refuse(struct connection *connection, int fd);
 
 /* Reads on in the head of an answer of HTTP. HTTP_NONE: it is none, or nobody wants to know. */
 enum http_progress judgement_read_head(struct connection *connection, const struct iovec *vector, size_t count,

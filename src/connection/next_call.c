@@ -21,7 +21,7 @@
 
 /* Whether what is sent now is a request, which may begin a call; if we can tell. A TLS alert to a peer that is gone is
  * none. */
-bool exchange_may_begin(const struct connection *connection)
+bool next_call_may_begin(const struct connection *connection)
 {
     uint32_t properties = atomic_load_explicit(&connection->properties, memory_order_relaxed);
     const uint32_t never = (uint32_t)CONNECTION_SHUT_WRITE | (uint32_t)CONNECTION_STREAM |
@@ -71,7 +71,7 @@ static void break_off(int fd)
 }
 
 /* After a reload the connection goes on under the target of that name in the present policy, if there is one. */
-void exchange_follow_policy(struct connection *connection)
+void next_call_follow_policy(struct connection *connection)
 {
     edited_policy_look();
     if (atomic_load_explicit(&connection->policy, memory_order_relaxed) == engine_policy())
@@ -89,7 +89,7 @@ void exchange_follow_policy(struct connection *connection)
 }
 
 /* The request was refused, unless the number has come to mean another socket since (its close was missed). */
-OWN_FRAME int exchange_refuse(struct connection *connection, int fd)
+OWN_FRAME int next_call_refuse(struct connection *connection, int fd)
 {
     connection_happens(connection, ON_REFUSAL);
     if (!judgement_is_same_socket(connection, fd)) {
@@ -107,7 +107,7 @@ static int rehearse(struct connection *connection, int fd)
     if (verdict != ECONNRESET)
         return verdict;
     judgement_settle(connection, SEEN_ERROR, ECONNRESET, false);
-    return exchange_refuse(connection, fd);
+    return next_call_refuse(connection, fd);
 }
 
 /*
@@ -162,11 +162,11 @@ OWN_FRAME static enum admission begin(struct connection *connection, uint64_t no
     return guard_begin(&station->guard, &attempt, connection->place.call, now_ns);
 }
 
-OWN_FRAME int exchange_begins(struct connection *connection, int fd)
+OWN_FRAME int next_call_begins(struct connection *connection, int fd)
 {
     const enum connection_state state = connection_state(connection);
     if (state == STATE_BROKEN)
-        return exchange_refuse(connection, fd);
+        return next_call_refuse(connection, fd);
     if (connection_has(connection, CONNECTION_BODY)) /* the server has answered before it was whole: it is the same */
         return 0;
     if (state_is_open(state)) {
@@ -178,13 +178,13 @@ OWN_FRAME int exchange_begins(struct connection *connection, int fd)
     }
     uint64_t real_ns = clock_real_ns();
     engine_look(real_ns);
-    exchange_follow_policy(connection);
-    if (!exchange_may_begin(connection) || judgement_phase(connection) != PHASE_ANSWERED)
+    next_call_follow_policy(connection);
+    if (!next_call_may_begin(connection) || judgement_phase(connection) != PHASE_ANSWERED)
         return 0;
     if (!takes_turn(connection))
         return 0;
     if (admission_refuses(begin(connection, clock_circuit_at(real_ns))))
-        return exchange_refuse(connection, fd);
+        return next_call_refuse(connection, fd);
     connection_keep(connection, false);
     if (connection_has(connection, CONNECTION_GAVE_UP))
         connection_unmark(connection, CONNECTION_GAVE_UP);

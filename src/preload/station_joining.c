@@ -13,6 +13,7 @@
 #include "connection/left_behind.h"
 #include "connection/lineage.h"
 #include "connection/policy_keeping.h"
+#include "connection/still_hangs.h"
 #include "segment/editions.h"
 #include "segment/handover.h"
 #include "segment/processes.h"
@@ -76,7 +77,7 @@ OWN_FRAME void station_equip(struct station *station, bool is_private, bool apar
     station->is_clear = false;
     station->guard.segment = &station->segment;
     station->guard.pid = lineage_pid();
-    station->guard.still_hangs = left_behind_still_hangs;
+    station->guard.still_hangs = still_hangs;
     station->guard.keeps = left_behind_keeps;
     station->guard.target_named = target_named;
     station->guard.context = station;

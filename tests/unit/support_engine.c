@@ -13,6 +13,7 @@
 #include "connection/engine.h"
 #include "connection/left_behind.h"
 #include "connection/lineage.h"
+#include "connection/still_hangs.h"
 #include "segment/layout.h"
 #include "segment/processes.h"
 #include "segment/segment.h"
@@ -115,7 +116,7 @@ int engine_bench_setup(void **state)
     struct guard *guard = &bench_station.guard;
     guard->segment = &bench_station.segment;
     guard->pid = lineage_pid();
-    guard->still_hangs = left_behind_still_hangs;
+    guard->still_hangs = still_hangs;
     guard->keeps = left_behind_keeps;
     guard->target_named = target_named;
     guard->context = &bench_station;

@@ -315,23 +315,9 @@ static void what_comes_after_a_reload_that_says_connect_is_no_call(void **state)
     ADMITTED(2);
 }
 
-/* Two lists say which errors are of the peer's making: that of the room's, and the classifier's. */
-static void an_error_on_a_connection_is_the_peers_if_the_classifier_counts_it(void **state)
-{
-    (void)state;
-    const struct outcome_rules rules = {.failure_mask = UINT32_MAX};
-    for (int error = 1; error < 4096; error++) {
-        const struct observation seen = {.seen = SEEN_ERROR, .phase = PHASE_REQUESTED, .error = error};
-        bool is_counted = outcome_judge(&seen, &rules).verdict == VERDICT_FAILURE;
-        /* The path of a UNIX socket is missing, which only connect says; of sendfile it is the file's. */
-        assert_int_equal(judgement_is_from_peer(error), is_counted && error != ENOENT);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_error_on_a_connection_is_the_peers_if_the_classifier_counts_it),
         BOTH_WAYS(each_request_on_a_kept_connection_is_a_call),
         BOTH_WAYS(what_is_sent_before_the_answer_has_come_is_more_of_the_request),
         BOTH_WAYS(what_is_sent_behind_a_whole_request_is_no_part_of_it),

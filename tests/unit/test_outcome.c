@@ -394,10 +394,24 @@ static void kinds_and_reasons_have_names_and_kinds_are_found_by_theirs(void **st
     assert_int_equal(failure_kind_named("resets"), FAILURE_NONE);
 }
 
+static void errors_of_a_connection_that_stands_are_the_peers_if_they_count_and_no_path_is_meant(void **state)
+{
+    (void)state;
+    const struct outcome_rules rules = {.failure_mask = UINT32_MAX};
+    assert_true(outcome_is_from_peer(ECONNRESET));
+    assert_false(outcome_is_from_peer(EAGAIN));
+    for (int error = 1; error < ERRNO_MAX; error++) {
+        const struct observation seen = {.seen = SEEN_ERROR, .phase = PHASE_REQUESTED, .error = error};
+        bool counts = outcome_judge(&seen, &rules).verdict == VERDICT_FAILURE;
+        assert_int_equal(outcome_is_from_peer(error), counts && error != ENOENT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_observation_has_one_row_and_is_judged_by_it),
+        cmocka_unit_test(errors_of_a_connection_that_stands_are_the_peers_if_they_count_and_no_path_is_meant),
         cmocka_unit_test(a_neighbour_that_answers_excuses_failures_before_any_answer_and_nothing_else),
         cmocka_unit_test(a_neighbour_that_was_tried_instead_excuses_a_failed_attempt_and_nothing_else),
         cmocka_unit_test(a_kind_that_is_not_listed_is_neutral_and_keeps_its_name),
