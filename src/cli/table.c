@@ -112,7 +112,7 @@ struct part {
 
 static bool is_in(const struct part *part, size_t column)
 {
-    return part->widths[column] > 0 && (column < part->keys || (column >= part->first && column < part->end));
+    return (column < part->keys || (column >= part->first && column < part->end)) && part->widths[column] > 0;
 }
 
 static void print_part(const struct table *table, const struct part *part)
