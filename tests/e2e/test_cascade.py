@@ -270,15 +270,8 @@ class Chains(Scene):
     def test_a_cluster_of_node_whose_master_accepts_for_its_workers(self):
         hole, port = self.silent(), free_port()
         self.guard(("origin", hole.destination), ("cluster", f"127.0.0.1:{port}"))
-        cluster = self.sandbox.popen(["node", CLIENTS / "cluster.js", str(port), hole.url])
-
-        def is_up():
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return True
-            except OSError:
-                return False
-        self.assertTrue(eventually(is_up, 60))
+        cluster = self.sandbox.popen(["node", CLIENTS / "cluster.js", str(port), hole.url], stdout=subprocess.PIPE)
+        self.assertEqual(cluster.stdout.readline(), b"up\n")
         for _ in range(3):
             self.curl(f"http://127.0.0.1:{port}/")
         tree = self.tree_with({("curl", f"127.0.0.1:{port}"): 3, ("node", hole.destination): 3})
