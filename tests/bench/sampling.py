@@ -1,4 +1,5 @@
 """Two processes that measure the same call side by side (sampler.c), each in an environment of its own."""
+import os
 import re
 import struct
 import subprocess
@@ -11,12 +12,13 @@ LONGEST_SECONDS = 300
 
 
 class Sampler:
-    """One of the two. Calling it takes a sample: nanoseconds."""
+    """One of the two, on that processor. Calling it takes a sample: nanoseconds."""
 
-    def __init__(self, argv, env):
+    def __init__(self, argv, env, processor):
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         bufsize=0)
+        os.sched_setaffinity(self.process.pid, {processor})
 
     def hear(self):
         said = self.process.stdout.read(8)
@@ -49,10 +51,13 @@ class Sampler:
 
 def sample(one, other, pairs, lives=1):
     """Pairs of samples of two (argv, env), which live anew so many times: where a process's memory lies is a part of
-    what its calls cost."""
+    what its calls cost. Both stay on one processor, each life on the next: two may have clocks of two speeds, and a
+    process that sleeps comes back to its own."""
     found = []
-    for _ in range(lives):
-        with Sampler(*one) as first, Sampler(*other) as second:
+    processors = sorted(os.sched_getaffinity(0))
+    for life in range(lives):
+        processor = processors[life % len(processors)]
+        with Sampler(*one, processor) as first, Sampler(*other, processor) as second:
             first.hear()
             second.hear()
             found += alternate(first, second, pairs)
