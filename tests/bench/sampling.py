@@ -12,13 +12,12 @@ LONGEST_SECONDS = 300
 
 
 class Sampler:
-    """One of the two, on that processor. Calling it takes a sample: nanoseconds."""
+    """One of the two. Calling it takes a sample: nanoseconds."""
 
-    def __init__(self, argv, env, processor):
+    def __init__(self, argv, env):
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         bufsize=0)
-        os.sched_setaffinity(self.process.pid, {processor})
 
     def hear(self):
         said = self.process.stdout.read(8)
@@ -30,6 +29,11 @@ class Sampler:
         if status == CANNOT:
             raise NotMeasured(words)
         raise RuntimeError(f"{self.process.args} ended with {status}: {words}")
+
+    def get_ready(self, processor):
+        """Waits until it has prepared all, and keeps it on that processor from then on."""
+        self.hear()
+        os.sched_setaffinity(self.process.pid, {processor})
 
     def __call__(self):
         self.process.stdin.write(b"?")
@@ -57,9 +61,9 @@ def sample(one, other, pairs, lives=1):
     processors = sorted(os.sched_getaffinity(0))
     for life in range(lives):
         processor = processors[life % len(processors)]
-        with Sampler(*one, processor) as first, Sampler(*other, processor) as second:
-            first.hear()
-            second.hear()
+        with Sampler(*one) as first, Sampler(*other) as second:
+            first.get_ready(processor)
+            second.get_ready(processor)
             found += alternate(first, second, pairs)
     return found
 
