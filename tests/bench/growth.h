@@ -26,11 +26,26 @@ static double median_of(double (*once)(void))
 
 /* --- processes that are attached, each with a connection --- */
 
+static pid_t *attached;
+static unsigned int attached_count;
+
+/* Whoever measures next under the same policy is to find their places free. */
+static void end_processes(void)
+{
+    for (unsigned int i = 0; i < attached_count; i++)
+        kill(attached[i], SIGKILL);
+    for (unsigned int i = 0; i < attached_count; i++)
+        waitpid(attached[i], NULL, 0);
+}
+
 static void prepare_processes(unsigned int count)
 {
     int ready[2];
     char byte;
 
+    attached = calloc(count, sizeof *attached);
+    if (attached == NULL || atexit(end_processes) != 0)
+        err(1, "no memory");
     listen_with(SOMAXCONN);
     if (pipe(ready) != 0)
         err(1, "pipe");
@@ -47,6 +62,7 @@ static void prepare_processes(unsigned int count)
             for (;;)
                 pause();
         }
+        attached[attached_count++] = child;
         if (read(ready[0], &byte, 1) != 1)
             err(1, "read");
         accept_one();
