@@ -6,6 +6,7 @@
 #define TESTS_BENCH_GROWTH_H
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
