@@ -87,7 +87,6 @@ static inline bool state_is_aside(enum connection_state state)
     MOVE(REQUESTED, ANSWER, IDLE)                                                                                      \
     MOVE(REQUESTED, SILENCE, UNANSWERED)                                                                               \
     MOVE(REQUESTED, LOSS, OVER)                                                                                        \
-    MOVE(REQUESTED, WITHDRAWAL, IDLE)                                                                                  \
                                                                                                                        \
     MOVE(ANSWERING, ANSWER, IDLE)                                                                                      \
     MOVE(ANSWERING, SILENCE, UNANSWERED)                                                                               \

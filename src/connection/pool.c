@@ -62,6 +62,8 @@ uint32_t pool_take(void)
     connection->place.call = CALL_NONE;
     uint32_t serial = descriptor_serial(atomic_load_explicit(&connection->entry, memory_order_relaxed)) + 1;
     atomic_store_explicit(&connection->entry, descriptor_of_connection(number, serial), memory_order_relaxed);
+    /* Given back with it, but for what a late thread has said of it since (connection_moves_on). */
+    atomic_store_explicit(&connection->state, STATE_NONE, memory_order_relaxed);
     atomic_store_explicit(&connection->properties, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->fault, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->shut_write_ns, 0, memory_order_relaxed);

@@ -48,9 +48,10 @@ static inline bool is_last_request_over(const struct connection *connection, con
 }
 
 /*
- * State and record change one after the other, by a plain store and an atomic step. Another thread that looks in
- * between, or a handler of a signal that jumps out there, leaves what contradicts itself: then the long way is gone,
- * which goes by the record.
+ * The record changes by an atomic step, and then the state by a plain store. Another thread that looks in between, or a
+ * handler of a signal that jumps out there, finds what contradicts itself: then the long way is gone, which goes by the
+ * record. Never the other way round: whoever has lost the record may have lost the connection too, whose state is
+ * another's by then (a thread refused it, or has closed it, and the next attempt has its place).
  */
 HOT bool short_exchange_begins(descriptor entry)
 {
@@ -74,11 +75,9 @@ HOT bool short_exchange_begins(descriptor entry)
     const bool is_first = now_ns >> SELDOM_BITS > since_ns >> SELDOM_BITS;
     if (__builtin_expect(place_measures(&connection->place, is_first) != 0, 0))
         now_ns = clock_real_ns();
-    connection_moves_on(connection, STATE_IDLE, ON_BEGINNING);
-    if (!guard_begin_short(&connection->place, target, connection->address_key, clock_circuit_at(now_ns))) {
-        connection_moves_on(connection, STATE_REQUESTED, ON_WITHDRAWAL);
+    if (!guard_begin_short(&connection->place, target, connection->address_key, clock_circuit_at(now_ns)))
         return false;
-    }
+    connection_moves_on(connection, STATE_IDLE, ON_BEGINNING);
     if (__builtin_expect(!connection_http_is_fresh(connection), 0))
         connection_reset_http(connection);
     atomic_store_explicit(&connection->waited_before_ns, 0, memory_order_relaxed);

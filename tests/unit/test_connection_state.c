@@ -214,9 +214,7 @@ static void the_walks(void **state)
          {ON_LOSS, STATE_OVER}, {ON_BEGINNING, STATE_OVER});
     WALK({ON_ATTEMPT, STATE_CONNECTING}, {ON_ANSWER, STATE_IDLE}, {ON_BEGINNING, STATE_REQUESTED},
          {ON_REFUSAL, STATE_BROKEN}, {ON_BEGINNING, STATE_BROKEN});
-    /* What the short way began, and left to the long one; and a send that took nothing. */
-    WALK({ON_ATTEMPT, STATE_CONNECTING}, {ON_ANSWER, STATE_IDLE}, {ON_BEGINNING, STATE_REQUESTED},
-         {ON_WITHDRAWAL, STATE_IDLE});
+    /* A send that took nothing. */
     WALK({ON_ATTEMPT, STATE_CONNECTING}, {ON_ANSWER, STATE_IDLE}, {ON_BEGINNING, STATE_REQUESTED},
          {ON_SILENCE, STATE_UNANSWERED}, {ON_WITHDRAWAL, STATE_IDLE});
     /* At the fallback, and back. */
