@@ -124,9 +124,14 @@ struct station *engine_station(enum target_scope scope);
  * stands (one system call); if it was deleted or replaced, the calls go where new processes go (station.h).
  */
 #define STATION_LOOK_NS NS_PER_S
+/* One that is a little before the last look, by a coarse clock or another thread's, comes not long after it. */
+static inline bool station_look_is_due(uint64_t real_ns, uint64_t checked_ns)
+{
+    return real_ns - checked_ns + STATION_LOOK_NS >= 2 * STATION_LOOK_NS;
+}
 static inline void engine_look(uint64_t real_ns)
 {
-    if (__builtin_expect(real_ns - atomic_load_explicit(&engine.checked_ns, memory_order_relaxed) >= STATION_LOOK_NS,
+    if (__builtin_expect(station_look_is_due(real_ns, atomic_load_explicit(&engine.checked_ns, memory_order_relaxed)),
                          0))
         station_look(real_ns);
 }

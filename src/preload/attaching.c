@@ -216,7 +216,7 @@ OWN_FRAME static void work_on(struct station *station, bool stands, uint64_t rea
 void station_look(uint64_t real_ns)
 {
     uint64_t checked = atomic_load_explicit(&engine.checked_ns, memory_order_relaxed);
-    if (real_ns - checked < STATION_LOOK_NS ||
+    if (!station_look_is_due(real_ns, checked) ||
         !atomic_compare_exchange_strong_explicit(&engine.checked_ns, &checked, real_ns, memory_order_relaxed,
                                                  memory_order_relaxed))
         return;

@@ -315,62 +315,6 @@ static void what_comes_after_a_reload_that_says_connect_is_no_call(void **state)
     ADMITTED(2);
 }
 
-/* --- a record whose connection goes while a request begins on it --- */
-
-static int closed_meanwhile = -1;
-
-/* The short way has just looked at the connection when it asks for the time: then another thread closes it. */
-static int time_at_which_another_closes(clockid_t clock, struct timespec *time)
-{
-    int fd = closed_meanwhile;
-    (void)clock;
-    closed_meanwhile = -1;
-    if (fd >= 0)
-        program_close(fd);
-    *time = (struct timespec){.tv_sec = (time_t)(kernel.now_ns / NS_PER_S), .tv_nsec = (long)(kernel.now_ns % NS_PER_S)};
-    return 0;
-}
-
-/* The next attempt, which has the record now. */
-static void next_attempt_is_an_attempt(const struct connection *record)
-{
-    int fd = program_socket(false);
-    kernel.connect_ends = EINPROGRESS;
-    program_connect(fd, 1);
-    assert_ptr_equal(bench_connection(fd), record);
-    assert_int_equal(connection_state(record), STATE_CONNECTING);
-    kernel_fails(fd, ECONNREFUSED);
-    assert_int_equal(program_error(fd), ECONNREFUSED);
-    FAILED(FAILURE_REFUSED, 1);
-}
-
-static void a_request_that_meets_a_close_leaves_the_record_nobodys(void **state)
-{
-    (void)state;
-    bench_policy("");
-    int fd = program_kept();
-    const struct connection *record = bench_connection(fd);
-    program_calls(fd, REQUEST, ANSWER); /* from now on the short way is gone */
-    clock_use(time_at_which_another_closes);
-    closed_meanwhile = fd;
-    program_send(fd, REQUEST);
-    assert_int_equal(closed_meanwhile, -1);
-    assert_int_equal(connection_state(record), STATE_NONE);
-    next_attempt_is_an_attempt(record);
-}
-
-/* So late that the record lies in the list of free ones. */
-static void what_a_late_thread_says_of_a_record_does_not_outlive_its_taking(void **state)
-{
-    (void)state;
-    bench_policy("");
-    int fd = program_kept();
-    struct connection *record = bench_connection(fd);
-    program_close(fd);
-    connection_moves_on(record, STATE_IDLE, ON_BEGINNING);
-    next_attempt_is_an_attempt(record);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,8 +336,6 @@ int main(void)
         BOTH_WAYS(a_send_that_takes_nothing_for_a_reason_of_the_programs_own_is_no_call),
         BOTH_WAYS(a_reload_that_takes_the_target_away_lets_the_connection_go_and_one_that_brings_it_back_takes_it),
         BOTH_WAYS(what_comes_after_a_reload_that_says_connect_is_no_call),
-        BOTH_WAYS(a_request_that_meets_a_close_leaves_the_record_nobodys),
-        BOTH_WAYS(what_a_late_thread_says_of_a_record_does_not_outlive_its_taking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
