@@ -1,7 +1,7 @@
 /*
  * policy_keeping.c - the rooms of policies. See policy_keeping.h.
  *
- * Who changes rooms can't be jumped out of (reload.c). But another thread may fork meanwhile: what that leaves in the
+ * Who changes rooms can't be jumped out of (edited_policy.c). But another thread may fork meanwhile: what that leaves in the
  * child bears the parent's epoch.
  */
 #define _GNU_SOURCE
