@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "connection/deferred.h"
 #include "connection/engine.h"
 #include "connection/left_behind.h"
 #include "connection/lineage.h"
@@ -169,6 +170,7 @@ int engine_bench_teardown(void **state)
     for (int fd = 0; fd < KERNEL_NUMBERS; fd++)
         if (kernel.numbers[fd] && atomic_load(&engine.ready))
             program_close(fd);
+    deferred_resolve_all(0); /* what waits for another address, or for the program's end: this is the end */
     for (uint32_t number = 0; number < pool_high(); number++)
         check_record(number);
     assert_int_equal(counted(COUNT_ADMITTED), bench_outcomes());

@@ -311,6 +311,8 @@ static void play(unsigned int seed, bool takes_short_way, struct notes *notes)
     bench_station.guard.pid = 1; /* the same for both */
     chance_state = seed;
     play_policy();
+    if (one_of(2))
+        program_resolves(2);
     for (unsigned int step = 0; step < STEPS; step++) {
         int result = play_step(&reloads);
         uint64_t *left = notes->left[seed % AT_A_TIME][step];
