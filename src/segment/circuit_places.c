@@ -161,8 +161,8 @@ static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
            !force_holds(atomic_load_explicit(&entry->forced, memory_order_relaxed), now_ns);
 }
 
-/* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */
-static void clear(const struct segment *segment, struct circuit_entry *entry, uint64_t now_ns)
+/* What the circuit has learned goes. What its calls in flight hold stays theirs. */
+static void clear_history(const struct segment *segment, struct circuit_entry *entry)
 {
     latency_reset(&segment->latency[entry - segment->circuits]);
     circuit_reset(&entry->circuit);
@@ -170,9 +170,15 @@ static void clear(const struct segment *segment, struct circuit_entry *entry, ui
         atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
         atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
     }
+    atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
+}
+
+/* Empties a place that carries our tombstone. The former destination's callers, if any, find their generation gone. */
+static void clear(const struct segment *segment, struct circuit_entry *entry, uint64_t now_ns)
+{
+    clear_history(segment, entry);
     for (unsigned int i = 0; i < REHEARSALS; i++)
         atomic_store_explicit(&entry->rehearsals[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->forced, 0, memory_order_relaxed);
     bulkhead_clear(entry);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
@@ -358,18 +364,6 @@ uint32_t circuits_stand(const struct segment *segment, const char *target, const
     struct key key = key_make(target, destination);
 
     return segment->map != NULL ? look_up(segment, &key) : CIRCUIT_INDEX_NONE;
-}
-
-/* As `clear`, for a circuit that keeps its place: what calls in flight hold stays theirs. */
-static void clear_history(const struct segment *segment, struct circuit_entry *entry)
-{
-    latency_reset(&segment->latency[entry - segment->circuits]);
-    circuit_reset(&entry->circuit);
-    for (unsigned int i = 0; i < 2; i++) {
-        atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
-        atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
-    }
-    atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
 }
 
 bool circuits_forget(struct segment *segment, uint32_t index, bool in_use, uint64_t now_ns)
