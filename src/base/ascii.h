@@ -1,5 +1,5 @@
 /*
- * ascii.h - letters, digits and decimal numbers as files and protocols have them, whatever the locale is.
+ * ascii.h - letters, digits, blanks and decimal numbers as files and protocols have them, whatever the locale is.
  *
  * Pure; async-signal-safe. Everybody may use it.
  */
@@ -13,6 +13,12 @@
 static inline bool ascii_is_digit(int byte)
 {
     return byte >= '0' && byte <= '9';
+}
+
+/* As HTTP has it: OWS of RFC 9110, 5.6.3. */
+static inline bool ascii_is_blank(int byte)
+{
+    return byte == ' ' || byte == '\t';
 }
 
 static inline char ascii_lower(char byte)

@@ -41,11 +41,6 @@ enum found { FOUND_NONE, FOUND_SHORT_DATE, FOUND_DATE, FOUND_SECONDS };
 static const char version[] = "HTTP/1.x "; /* http_may_begin knows the first byte */
 static const char header_name[] = "retry-after";
 
-static bool is_blank(unsigned char byte)
-{
-    return byte == ' ' || byte == '\t';
-}
-
 static bool is_interim(const struct http_reader *reader)
 {
     return reader->status < 200 && reader->status != HTTP_SWITCHING_PROTOCOLS;
@@ -151,7 +146,7 @@ static void after_name(struct http_reader *reader, unsigned char byte)
 {
     if (byte == ':')
         go(reader, AT_VALUE);
-    else if (!is_blank(byte))
+    else if (!ascii_is_blank(byte))
         in_other_line(reader, byte);
 }
 
@@ -175,7 +170,7 @@ static void after_value(struct http_reader *reader, unsigned char byte)
         end_value(reader);
     else if (byte == '\r')
         go(reader, AFTER_VALUE_CR);
-    else if (is_blank(byte))
+    else if (ascii_is_blank(byte))
         go(reader, AFTER_VALUE);
     else
         go(reader, IN_OTHER_LINE);
@@ -210,7 +205,7 @@ static void in_date(struct http_reader *reader, unsigned char byte)
 
 static void at_value(struct http_reader *reader, unsigned char byte)
 {
-    if (is_blank(byte))
+    if (ascii_is_blank(byte))
         return;
     reader->value = (union http_value){0};
     reader->reading = ascii_is_digit(byte) ? FOUND_SECONDS : FOUND_DATE;

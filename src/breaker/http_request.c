@@ -38,7 +38,7 @@ static void in_chunk_size(struct http_request *request, unsigned char byte)
         request->left = request->left << 4 | (uint64_t)digit;
         if (++request->matched > CHUNK_DIGITS_MAX)
             request_go(request, DONE_NONE);
-    } else if (request->matched > 0 && (byte == ';' || byte == '\r' || is_blank(byte))) {
+    } else if (request->matched > 0 && (byte == ';' || byte == '\r' || ascii_is_blank(byte))) {
         request_go(request, IN_CHUNK_EXTENSION);
     } else {
         request_go(request, DONE_NONE);

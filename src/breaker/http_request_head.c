@@ -112,7 +112,7 @@ static void at_line_cr(struct http_request *request, unsigned char byte)
 static void after_name(struct http_request *request, unsigned char byte)
 {
     if (byte != ':') {
-        if (!is_blank(byte))
+        if (!ascii_is_blank(byte))
             in_other_line(request, byte);
         return;
     }
@@ -128,7 +128,7 @@ static void after_name(struct http_request *request, unsigned char byte)
 /* A number, with blanks around it. `matched`: 0 before it, 1 in it, 2 behind it. */
 static void in_length(struct http_request *request, unsigned char byte)
 {
-    if (is_blank(byte) || byte == '\r') {
+    if (ascii_is_blank(byte) || byte == '\r') {
         request->matched = request->matched == 0 && byte != '\r' ? 0 : 2;
         return;
     }
@@ -143,7 +143,7 @@ static void in_length(struct http_request *request, unsigned char byte)
 /* The word, as the last one of the value: what stands behind it takes it back. */
 static void in_codings(struct http_request *request, unsigned char byte)
 {
-    if (is_blank(byte) || byte == '\r')
+    if (ascii_is_blank(byte) || byte == '\r')
         return;
     if (byte == ',') {
         request->matched = 0;
@@ -159,7 +159,7 @@ static void in_codings(struct http_request *request, unsigned char byte)
 
 static void in_expectation(struct http_request *request, unsigned char byte)
 {
-    if (is_blank(byte) && request->matched == 0)
+    if (ascii_is_blank(byte) && request->matched == 0)
         return;
     if (request->matched >= sizeof go_on - 1)
         return;

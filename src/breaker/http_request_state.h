@@ -62,11 +62,6 @@ static inline void request_note(struct http_request *request, enum http_request_
     request->framing |= (uint8_t)framing;
 }
 
-static inline bool is_blank(unsigned char byte)
-{
-    return byte == ' ' || byte == '\t';
-}
-
 /* --- the head: http_request_head.c -------------------------------------------------------------------------------- */
 
 /* Takes the next byte of the head: in a state before IN_BODY. */
