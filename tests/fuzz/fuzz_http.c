@@ -14,11 +14,8 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "fuzz_words.h"
 #include "support_http.h"
-
-/* From the first to the last of these, bytes are words, the list of them over and over. */
-#define FIRST_WORD 0x80
-#define LAST_WORD 0xef
 
 static const char *const words[] = {
     "HTTP/1.1 503 x\r\nRetry-After: ",
@@ -37,23 +34,6 @@ static const char *const words[] = {
     "Sun Nov  6 08:49:37 1994",
 };
 
-/* Returns what the bytes stand for, to be freed, and its length. */
-static char *spelled_out(const uint8_t *bytes, size_t size, size_t *length)
-{
-    char *text = NULL;
-    FILE *stream = open_memstream(&text, length);
-    assert(stream != NULL);
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] >= FIRST_WORD && bytes[i] <= LAST_WORD)
-            fputs(words[(size_t)(bytes[i] - FIRST_WORD) % (sizeof words / sizeof *words)], stream);
-        else
-            fputc(bytes[i], stream);
-    }
-    fclose(stream);
-    assert(text != NULL);
-    return text;
-}
-
 /* Reads the bytes in pieces of `first`, `second`, `first`, … bytes, each in memory of just its size. */
 static void read_in_pieces(const char *bytes, size_t count, size_t first, size_t second,
                            const struct slow_http *expected)
@@ -67,11 +47,7 @@ static void read_in_pieces(const char *bytes, size_t count, size_t first, size_t
         size_t length = number % 2 == 0 ? first : second;
         if (length > count - from)
             length = count - from;
-        char *piece = malloc(length + 1);
-        assert(piece != NULL);
-        memcpy(piece, bytes + from, length);
-        piece = realloc(piece, length == 0 ? 1 : length);
-        assert(piece != NULL);
+        char *piece = piece_of(bytes + from, length);
         progress = http_read(&reader, piece, length, &head);
         free(piece);
         from += length;
@@ -91,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     size_t count;
-    char *bytes = spelled_out(data + 2, size - 2, &count);
+    char *bytes = spelled_out(data + 2, size - 2, WORDS(words), &count);
     const struct slow_http expected = slow_http(bytes, count);
 
     const unsigned int at_once = http_status_at_once(bytes, count);

@@ -13,9 +13,8 @@
 
 #include "breaker/http_request.h"
 #include "fuzz.h"
+#include "fuzz_words.h"
 
-#define FIRST_WORD 0x80
-#define LAST_WORD 0xef
 #define CUTS_MAX 48u /* longer texts are cut at some places only */
 
 static const char *const words[] = {
@@ -36,28 +35,9 @@ static const char *const words[] = {
     "5;name=value\r\n",
 };
 
-static char *spelled_out(const uint8_t *bytes, size_t size, size_t *length)
-{
-    char *text = NULL;
-    FILE *stream = open_memstream(&text, length);
-    assert(stream != NULL);
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] >= FIRST_WORD && bytes[i] <= LAST_WORD)
-            fputs(words[(size_t)(bytes[i] - FIRST_WORD) % (sizeof words / sizeof *words)], stream);
-        else
-            fputc(bytes[i], stream);
-    }
-    fclose(stream);
-    assert(text != NULL);
-    return text;
-}
-
-/* The next bytes, in memory of just their size. */
 static void read_piece(struct http_request *request, const char *bytes, size_t count)
 {
-    char *piece = malloc(count == 0 ? 1 : count);
-    assert(piece != NULL);
-    memcpy(piece, bytes, count);
+    char *piece = piece_of(bytes, count);
     http_request_read(request, piece, count);
     free(piece);
 }
@@ -100,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     size_t length = 0;
-    char *text = spelled_out(data + 2, size - 2, &length);
+    char *text = spelled_out(data + 2, size - 2, WORDS(words), &length);
     struct http_request whole = {0};
 
     read_piece(&whole, text, length);
