@@ -284,19 +284,10 @@ class Programs(unittest.TestCase):
         self.sandbox.popen([sys.executable, CLIENTS / "urllib_get.py", self.server.url, "0"])
         self.shown(os.path.basename(sys.executable))
 
-    def ask(self, service, count):
-        def one():
-            try:
-                service.ask()
-            except OSError:
-                pass  # the test is over
-        for _ in range(count):
-            threading.Thread(target=one, daemon=True).start()
-
     @unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
     def test_workers_of_gunicorn(self):
         service = services.Gunicorn(self, self.sandbox, self.server.destination)
-        self.ask(service, service.workers)
+        service.ask_beside(service.workers)
         calls = self.shown("gunicorn", service.workers)
         self.assertEqual(len({call["pid"] for call in calls}), service.workers)
         self.assertLessEqual({call["pid"] for call in calls}, set(services.children(service.process.pid)))
@@ -304,14 +295,14 @@ class Programs(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
     def test_workers_of_php_fpm_that_have_dropped_their_rights(self):
         service = services.PhpFpm(self, self.sandbox, self.server.destination)
-        self.ask(service, service.workers)
+        service.ask_beside(service.workers)
         calls = self.shown(os.path.basename(service.argv()[0]), service.workers)
         self.assertEqual({(call["user"], call["owner"]) for call in calls}, {(service.user, "root")})
 
     @unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
     def test_workers_of_nginx(self):
         service = services.Nginx(self, self.sandbox, self.server.destination)
-        self.ask(service, 3)
+        service.ask_beside(3)
         self.shown("nginx", 3)
 
     def test_node(self):

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -71,15 +70,6 @@ class Scene(unittest.TestCase):
         """The place of a destination, and the group that serves it."""
         (place,) = [place for place in tree["places"] if place["destination"] == destination]
         return place, next((group for group in tree["groups"] if group["id"] == place["served_by"]), None)
-
-    def ask(self, service, count):
-        def one():
-            try:
-                service.ask()
-            except OSError:
-                pass  # the test is over
-        for _ in range(count):
-            threading.Thread(target=one, daemon=True).start()
 
 
 class Places(Scene):
@@ -219,7 +209,7 @@ class Chains(Scene):
         self.guard(("unix", "unix:/*"), (redis.destination, redis.destination))
         gunicorn = services.GunicornBehindAFile(self, self.sandbox, redis.destination)
         nginx = services.Nginx(self, self.sandbox, f"{gunicorn.address}:/")
-        self.ask(nginx, 6)
+        nginx.ask_beside(6)
         tree = self.tree_with({("nginx", gunicorn.address): 6, ("gunicorn", redis.destination): 4})
         place, group = self.server_of(tree, gunicorn.address)
         self.assertEqual((group["program"], group["workers"], group["waiting"], group["guarded"]),
@@ -260,7 +250,7 @@ class Chains(Scene):
         hole = self.silent()
         self.guard(("origin", hole.destination), ("fpm", "127.0.0.1:*"))
         fpm = services.PhpFpm(self, self.sandbox, hole.destination)
-        self.ask(fpm, 2)
+        fpm.ask_beside(2)
         program = os.path.basename(fpm.argv()[0])
         tree = self.tree_with({(program, hole.destination): 2})
         (group,) = [group for group in tree["groups"] if group["program"] == program]

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "support_passing.h"
 
 /* A server that lives as long as the test, a guarded connection to it with a request sent, and the server's end. */
 struct line {
@@ -114,24 +115,13 @@ enum passing { BY_SENDMSG, BY_NUMBER, BY_SENDMMSG, BY_NUMBER_OF_MANY, BY_FASTOPE
 static void pass_on(int fd, enum passing way)
 {
     int ends[2];
+    struct passing_message passing;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    memset(&control, 0, sizeof control);
-    struct iovec vector = {"x", 1};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(part), &fd, sizeof(int));
-    struct mmsghdr both[] = {{.msg_hdr = {.msg_iov = &vector, .msg_iovlen = 1}}, {.msg_hdr = message}};
+    passing_begin(&passing, fd);
+    struct mmsghdr both[] = {{.msg_hdr = {.msg_iov = &passing.vector, .msg_iovlen = 1}}, {.msg_hdr = passing.message}};
     switch (way) {
     case BY_NUMBER:
-        assert_int_equal(syscall(SYS_sendmsg, ends[0], &message, 0), 1);
+        assert_int_equal(syscall(SYS_sendmsg, ends[0], &passing.message, 0), 1);
         break;
     case BY_SENDMMSG:
         assert_int_equal(sendmmsg(ends[0], both, 2, 0), 2);
@@ -140,7 +130,7 @@ static void pass_on(int fd, enum passing way)
         assert_int_equal(syscall(SYS_sendmmsg, ends[0], both, 2, 0), 2);
         break;
     default:
-        assert_int_equal(sendmsg(ends[0], &message, way == BY_FASTOPEN ? MSG_FASTOPEN : 0), 1);
+        assert_int_equal(sendmsg(ends[0], &passing.message, way == BY_FASTOPEN ? MSG_FASTOPEN : 0), 1);
     }
     close(ends[0]);
     close(ends[1]);

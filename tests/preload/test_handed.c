@@ -18,6 +18,7 @@
 
 #include "support.h"
 #include "support_clock.h"
+#include "support_passing.h"
 
 #define PROBED                                                                                                         \
     "[probed]\nmatch = 127.0.0.1:* unix:*\nfailure_threshold = 1\nreset_timeout = 1s\njitter = 0%\n"                   \
@@ -41,21 +42,10 @@ static char *const none[] = {NULL};
 static void send_away(int fd)
 {
     int ends[2];
+    struct passing_message passing;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    memset(&control, 0, sizeof control);
-    struct iovec vector = {"x", 1};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(part), &fd, sizeof(int));
-    CHECK(sendmsg(ends[0], &message, 0) == 1);
+    passing_begin(&passing, fd);
+    CHECK(sendmsg(ends[0], &passing.message, 0) == 1);
     close(ends[0]);
     close(ends[1]);
 }
@@ -321,10 +311,7 @@ static int scene_overdue(int argc, char **argv)
 
 static void play(const char *scene, const char *host)
 {
-    char clock[PATH_MAX + 16];
-    snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", stage_file("clock", "12345678"));
-    assert_true(exited_well(
-        scene_run(scene, &(struct scene_options){.policy = PROBED, .environment = {clock}, .arguments = {host}})));
+    play_with_clock(scene, PROBED, host);
 }
 
 static void probe_that_is_handed_on_closes_the_circuit(void **state)

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "support_inject.h"
+#include "support_inject_sending.h"
 
 #define SHARE 500u /* of 1000: each call's chance in what follows */
 #define KEPT_DELAY_MS 80u
@@ -161,48 +162,6 @@ static void request_is_refused_without_a_signal_and_so_are_all_after_it(void **s
 }
 
 /* --- reset --- */
-
-static ssize_t by_write(int fd)
-{
-    return write(fd, request_text(), (size_t)LENGTH);
-}
-static ssize_t by_writev(int fd)
-{
-    struct iovec vector[] = {{request_text(), 0}, {request_text(), 5}, {request_text() + 5, (size_t)LENGTH - 5}};
-    return writev(fd, vector, 3);
-}
-static ssize_t by_sendmsg(int fd)
-{
-    struct iovec vector[] = {{request_text(), 5}, {request_text() + 5, (size_t)LENGTH - 5}};
-    struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
-    return sendmsg(fd, &message, 0);
-}
-static ssize_t by_sendmmsg(int fd)
-{
-    struct iovec vector = {request_text(), (size_t)LENGTH};
-    struct mmsghdr message = {.msg_hdr = {.msg_iov = &vector, .msg_iovlen = 1}};
-    return sendmmsg(fd, &message, 1, 0) == 1 ? (ssize_t)message.msg_len : -1;
-}
-static ssize_t by_syscall(int fd)
-{
-    return syscall(SYS_sendto, fd, request_text(), LENGTH, 0, NULL, 0);
-}
-static ssize_t by_another_number(int fd)
-{
-    int other = dup(fd);
-    ssize_t sent = send(other, request_text(), (size_t)LENGTH, 0);
-    close(other);
-    return sent;
-}
-
-static const struct {
-    const char *name;
-    ssize_t (*send)(int fd);
-} ways_to_send[] = {
-    {"write", by_write},       {"writev", by_writev},   {"sendmsg", by_sendmsg},
-    {"sendmmsg", by_sendmmsg}, {"syscall", by_syscall}, {"another number", by_another_number},
-};
-#define WAYS_TO_SEND (sizeof ways_to_send / sizeof *ways_to_send)
 
 static void reset_follows_the_request(void **state)
 {

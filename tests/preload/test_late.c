@@ -9,9 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support.h"
+#include "support_clock.h"
 
-#define SECOND UINT64_C(1000000000)
 #define LIMIT_S 5
 
 static const char policy[] = "[defaults]\n"
@@ -25,16 +24,6 @@ static const char policy[] = "[defaults]\n"
                              "match = 127.0.0.2:*\n";
 static const char *const places[] = {"127.0.0.1", "unix"};
 #define PLACES (sizeof places / sizeof places[0])
-
-static uint64_t clock_now;
-
-static void clock_go_on(uint64_t seconds)
-{
-    int fd = open(getenv("SOCKFUSE_CLOCK"), O_WRONLY | O_CLOEXEC);
-    clock_now += seconds * SECOND;
-    CHECK(fd >= 0 && pwrite(fd, &clock_now, sizeof clock_now, 0) == sizeof clock_now);
-    bare.close(fd);
-}
 
 static void ask(int fd)
 {
@@ -52,19 +41,10 @@ static void read_answer(int fd)
     CHECK(recv(fd, &byte, 1, 0) == 1);
 }
 
-/* An attempt that gives occasion to look for what is overdue, and comes to nothing. */
-static void look(struct server *server)
-{
-    int fd = caller_connect(server, 0);
-    close(fd);
-    bare.close(server_accept(server));
-    expect(server, "1 neutral:cancelled, 1 in-flight");
-}
-
 static int scene_limit(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     for (size_t i = 0; i < PLACES; i++) {
         struct server server;
         at_hand = places[i];
@@ -72,7 +52,7 @@ static int scene_limit(int argc, char **argv)
         int fd = caller_connect(&server, 0), peer = server_accept(&server);
         for (int request = 0; request < 5; request++) {
             ask(fd);
-            clock_go_on(LIMIT_S);
+            advance_s(LIMIT_S);
             answer(peer);
             read_answer(fd);
             expect(&server, "1 failed:response-timeout");
@@ -92,12 +72,12 @@ static int scene_polls(int argc, char **argv)
 {
     struct server server;
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     server_start(&server, "127.0.0.2", SERVER_LISTENS);
     int fd = caller_connect(&server, 0), peer = server_accept(&server);
     for (int request = 0; request < 4; request++) {
         ask(fd);
-        clock_go_on(3600);
+        advance_s(3600);
         answer(peer);
         read_answer(fd);
         expect(&server, "1 succeeded");
@@ -112,7 +92,7 @@ static int scene_polls(int argc, char **argv)
 static int scene_unread(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     for (size_t i = 0; i < PLACES; i++) {
         struct server server;
         at_hand = places[i];
@@ -121,10 +101,10 @@ static int scene_unread(int argc, char **argv)
         for (int request = 0; request < 3; request++) {
             ask(fd);
             answer(peer);
-            clock_go_on(LIMIT_S + 1);
-            look(&server);
-            clock_go_on(LIMIT_S + 1);
-            look(&server);
+            advance_s(LIMIT_S + 1);
+            look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
+            advance_s(LIMIT_S + 1);
+            look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
             read_answer(fd);
             expect(&server, "1 succeeded");
         }
@@ -133,8 +113,8 @@ static int scene_unread(int argc, char **argv)
         bare.close(peer);
         peer = server_accept(&server);
         answer(peer);
-        clock_go_on(LIMIT_S + 1);
-        look(&server);
+        advance_s(LIMIT_S + 1);
+        look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
         read_answer(fd);
         expect(&server, "1 succeeded");
         close(fd);
@@ -148,7 +128,7 @@ static int scene_unread(int argc, char **argv)
 static int scene_stale(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     for (size_t i = 0; i < PLACES; i++) {
         struct server server;
         char byte;
@@ -162,8 +142,8 @@ static int scene_stale(int argc, char **argv)
         ask(fd);
         CHECK(bare.recv(peer, (char[16]){0}, 16, 0) > 0 && bare.close(peer) == 0);
         poll_for(fd, 0x2000 /* POLLRDHUP */);
-        clock_go_on(LIMIT_S + 1);
-        look(&server);
+        advance_s(LIMIT_S + 1);
+        look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
         CHECK(recv(fd, &byte, 1, 0) <= 0);
         expect(&server, "1 neutral:stale");
         close(fd);
@@ -198,42 +178,28 @@ static int scene_real(int argc, char **argv)
     return 0;
 }
 
-static void run_with_clock(const char *scene)
-{
-    char variable[PATH_MAX + 32];
-    uint64_t start_ns = 1000 * SECOND;
-    char bytes[sizeof start_ns + 1] = {0};
-    snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s/clock-of-%s", stage_folder(), scene);
-    int fd = open(strchr(variable, '=') + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    memcpy(bytes, &start_ns, sizeof start_ns);
-    assert_true(fd >= 0 && write(fd, bytes, sizeof start_ns) == sizeof start_ns);
-    close(fd);
-    struct scene_options options = {.policy = policy, .environment = {variable}};
-    assert_true(exited_well(scene_run(scene, &options)));
-}
-
 static void answers_at_their_limit_are_failures_on_each_request_of_a_connection(void **state)
 {
     (void)state;
-    run_with_clock("limit");
+    play_with_clock("limit", policy, NULL);
 }
 
 static void without_a_limit_an_answer_may_take_any_time(void **state)
 {
     (void)state;
-    run_with_clock("polls");
+    play_with_clock("polls", policy, NULL);
 }
 
 static void an_answer_that_lies_unread_has_come(void **state)
 {
     (void)state;
-    run_with_clock("unread");
+    play_with_clock("unread", policy, NULL);
 }
 
 static void a_kept_connection_that_has_ended_unread_is_stale_and_not_overdue(void **state)
 {
     (void)state;
-    run_with_clock("stale");
+    play_with_clock("stale", policy, NULL);
 }
 
 static void the_kernel_tells_a_late_program_from_a_late_peer(void **state)

@@ -364,29 +364,22 @@ static int scene_states(int argc, char **argv)
     return 0;
 }
 
-static void play_own(const char *scene, const char *policy)
-{
-    char clock[PATH_MAX + 16];
-    snprintf(clock, sizeof clock, "SOCKFUSE_CLOCK=%s", stage_file("clock", "12345678"));
-    assert_true(exited_well(scene_run(scene, &(struct scene_options){.policy = policy, .environment = {clock}})));
-}
-
 static void child_is_not_charged_for_its_parents_calls(void **state)
 {
     (void)state;
-    play_own("overdue", OWN);
+    play_with_clock("overdue", OWN, NULL);
 }
 
 static void child_has_its_own_places_of_max_connections(void **state)
 {
     (void)state;
-    play_own("places", OWN "max_connections = 1\n");
+    play_with_clock("places", OWN "max_connections = 1\n", NULL);
 }
 
 static void child_begins_with_what_the_circuits_know_but_without_the_probes(void **state)
 {
     (void)state;
-    play_own("states", OWN);
+    play_with_clock("states", OWN, NULL);
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "support_passing.h"
 
 static struct server server;
 
@@ -333,24 +334,17 @@ static void parent_that_connects_leaves_its_child_the_error(void **state)
 
 static void process_that_was_passed_the_socket_finds_the_error(void **state)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    struct iovec vector = {(char[]){"x"}, 1};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct passing_message passing;
     int ends[2], passed;
     (void)state;
     server_start(&server, "127.0.0.1", SERVER_LISTENS);
     int fd = reset_connection(&server);
-    control.aligned = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-    memcpy(CMSG_DATA(&control.aligned), &fd, sizeof fd);
+    passing_begin(&passing, fd);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(sendmsg(ends[0], &message, 0), 1);
+    assert_int_equal(sendmsg(ends[0], &passing.message, 0), 1);
     close(fd);
-    assert_int_equal(recvmsg(ends[1], &message, 0), 1);
-    memcpy(&passed, CMSG_DATA(&control.aligned), sizeof passed);
+    assert_int_equal(recvmsg(ends[1], &passing.message, 0), 1);
+    memcpy(&passed, CMSG_DATA(&passing.control.aligned), sizeof passed);
     assert_int_equal(pending_error(passed), ECONNRESET);
     close(passed);
     close(ends[0]);

@@ -15,9 +15,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "support.h"
+#include "support_clock.h"
 
-#define SECOND UINT64_C(1000000000)
 #define LIMIT_S 5
 #define POST "POST /upload HTTP/1.1\r\nHost: x\r\n"
 
@@ -32,16 +31,6 @@ static const char policy[] = "[defaults]\n"
                              "match = 127.0.0.2:*\n";
 static const char *const places[] = {"127.0.0.1", "unix"};
 
-static uint64_t clock_now;
-
-static void clock_go_on(uint64_t seconds)
-{
-    int fd = open(getenv("SOCKFUSE_CLOCK"), O_WRONLY | O_CLOEXEC);
-    clock_now += seconds * SECOND;
-    CHECK(fd >= 0 && pwrite(fd, &clock_now, sizeof clock_now, 0) == sizeof clock_now);
-    bare.close(fd);
-}
-
 static void say(int fd, const char *text)
 {
     CHECK(send(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
@@ -55,15 +44,6 @@ static void answer(int fd, int peer)
     CHECK(bare.send(peer, "HTTP/1.1 200 OK\r\n\r\n", 19, 0) == 19);
     poll_for(fd, POLLIN);
     CHECK(recv(fd, bytes, sizeof bytes, 0) == 19);
-}
-
-/* An attempt that gives occasion to look for what is overdue, and comes to nothing. */
-static void look(struct server *server, const char *words)
-{
-    int fd = caller_connect(server, 0);
-    close(fd);
-    bare.close(server_accept(server));
-    expect(server, words);
 }
 
 /* --- ways to send a request in parts; each is open between any two --- */
@@ -111,13 +91,13 @@ static const struct upload {
 static void send_with_pauses(struct server *server, int fd, const struct upload *upload)
 {
     say(fd, upload->head);
-    clock_go_on(LIMIT_S + 1);
-    look(server, "1 neutral:cancelled, 1 in-flight");
+    advance_s(LIMIT_S + 1);
+    look_for_overdue(server, "1 neutral:cancelled, 1 in-flight");
     if (upload->middle) {
         upload->middle(fd);
         if (*upload->rest) {
-            clock_go_on(LIMIT_S + 1);
-            look(server, "1 neutral:cancelled, 1 in-flight");
+            advance_s(LIMIT_S + 1);
+            look_for_overdue(server, "1 neutral:cancelled, 1 in-flight");
         }
     }
     if (*upload->rest)
@@ -127,7 +107,7 @@ static void send_with_pauses(struct server *server, int fd, const struct upload 
 static int scene_pauses(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     for (size_t i = 0; i < 2 * UPLOADS; i++) {
         struct server server;
         at_hand = uploads[i / 2].head;
@@ -143,10 +123,10 @@ static int scene_pauses(int argc, char **argv)
         }
         /* Whole, and then it waits for an answer like any other. */
         send_with_pauses(&server, fd, &uploads[i / 2]);
-        clock_go_on(LIMIT_S - 1);
-        look(&server, "1 neutral:cancelled, 1 in-flight");
-        clock_go_on(1);
-        look(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
+        advance_s(LIMIT_S - 1);
+        look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
+        advance_s(1);
+        look_for_overdue(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
         close(fd);
         bare.close(peer);
         server_stop(&server);
@@ -164,15 +144,15 @@ static int scene_waits(int argc, char **argv)
                                         "SET x",
                                         "GET / HTTP/1.1\r\n\r\n" POST "Content-Length: 9\r\n\r\n"};
     (void)argc, (void)argv;
-    clock_now = 1000 * SECOND;
+    CHECK(find_clock());
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         struct server server;
         at_hand = whole[i];
         server_start(&server, "127.0.0.1", SERVER_LISTENS);
         int fd = caller_connect(&server, 0), peer = server_accept(&server);
         say(fd, whole[i]);
-        clock_go_on(LIMIT_S);
-        look(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
+        advance_s(LIMIT_S);
+        look_for_overdue(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
         close(fd);
         bare.close(peer);
         server_stop(&server);
@@ -180,28 +160,16 @@ static int scene_waits(int argc, char **argv)
     return 0;
 }
 
-static void run_with_clock(const char *scene)
-{
-    char variable[PATH_MAX + 32];
-    uint64_t start_ns = 1000 * SECOND;
-    snprintf(variable, sizeof variable, "SOCKFUSE_CLOCK=%s/clock-of-%s", stage_folder(), scene);
-    int fd = open(strchr(variable, '=') + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0 && write(fd, &start_ns, sizeof start_ns) == sizeof start_ns);
-    close(fd);
-    struct scene_options options = {.policy = policy, .environment = {variable}};
-    assert_true(exited_well(scene_run(scene, &options)));
-}
-
 static void requests_that_pause_are_no_silence_and_wait_once_they_are_whole(void **state)
 {
     (void)state;
-    run_with_clock("pauses");
+    play_with_clock("pauses", policy, NULL);
 }
 
 static void what_the_server_is_to_answer_now_waits(void **state)
 {
     (void)state;
-    run_with_clock("waits");
+    play_with_clock("waits", policy, NULL);
 }
 
 static void an_upload_that_the_program_gives_up_in_its_own_pause_is_cancelled(void **state)
@@ -278,7 +246,7 @@ static int scene_taken(int argc, char **argv)
             if (left < LARGE / 8)
                 continue; /* the last of it, which the send need not wait for */
             wait_ms(40);
-            look(&server, "1 neutral:cancelled, 1 in-flight");
+            look_for_overdue(&server, "1 neutral:cancelled, 1 in-flight");
         }
         CHECK(now_ms() - begin_ms >= 1500 && pthread_join(thread, NULL) == 0);
         CHECK(bare.send(peer, "+", 1, 0) == 1);
@@ -304,7 +272,7 @@ static int scene_shut(int argc, char **argv)
     CHECK(bytes != NULL);
     CHECK(pthread_create(&thread, NULL, send_large, &blocking) == 0);
     wait_ms(1600);
-    look(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
+    look_for_overdue(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
     server_reset(peer);
     CHECK(pthread_join(thread, NULL) == 0);
     close(blocking);
@@ -318,7 +286,7 @@ static int scene_shut(int argc, char **argv)
             ;
         wait_ms(40); /* it tries again and again, and waits all the same */
     }
-    look(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
+    look_for_overdue(&server, "1 failed:response-timeout, 1 neutral:cancelled, 1 overdue");
     server_reset(other);
     close(trying);
     server_stop(&server);
