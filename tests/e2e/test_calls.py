@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import threading
@@ -103,6 +104,18 @@ class Calls(unittest.TestCase):
         result = self.sandbox.sockfuse("calls", "ship")
         self.assertEqual((result.status, result.stdout), (1, ""))
         self.assertIn("ship: no policy in use has a circuit", result.stderr)
+
+    def test_the_longest_wait_comes_first_whichever_program_was_started_first(self):
+        server = self.silent()
+        self.sandbox.guard(server)
+        late = self.sandbox.popen(["sh", "-c", f"read go; exec curl -s --max-time 100 {server.url}"],
+                                  stdin=subprocess.PIPE)
+        first = self.hang(server)
+        self.sandbox.clock.advance_seconds(1)
+        late.stdin.write(b"go\n")
+        late.stdin.close()
+        self.assertTrue(eventually(lambda: [call["phase"] for call in self.calls()] == ["answer"] * 2, 30))
+        self.assertEqual([call["pid"] for call in self.calls()], [first.pid, late.pid])
 
     def test_a_call_that_was_charged_at_its_limit_is_shown_as_long_as_it_hangs(self):
         server = self.silent()

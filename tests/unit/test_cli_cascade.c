@@ -80,6 +80,20 @@ static void a_program_that_is_seen_to_wait_for_nobody_is_a_root(void **state)
     assert_int_equal(cascade.root_programs, 1);
 }
 
+static void of_roots_that_as_many_wait_for_it_is_the_one_for_which_somebody_waits_longest(void **state)
+{
+    (void)state;
+    for (uint64_t older = 0; older < 2; older++) {
+        struct cascade cascade = scene();
+        add_wait(&cascade, APP, TO_DISK, 2, 70 + 2 * older);
+        add_wait(&cascade, JOB, TO_MAIL, 2, 71);
+        cascade_find_root(&cascade);
+        assert_int_equal(cascade.root, older ? TO_DISK : TO_MAIL);
+        assert_int_equal(cascade.root_sum.oldest_ns, older ? 72 : 71);
+        assert_int_equal(cascade.other_roots, 1);
+    }
+}
+
 static void who_waits_in_a_circle_has_no_root_and_is_named(void **state)
 {
     struct cascade cascade = scene();
@@ -97,6 +111,24 @@ static void who_waits_in_a_circle_has_no_root_and_is_named(void **state)
     assert_int_equal(circle[0], APP);
     assert_int_equal(circle[1], STORE);
     assert_int_equal(circle[2], APP);
+    free(circle);
+}
+
+/* A host has both: the circle is found past a program that waits for nobody. */
+static void a_circle_is_found_past_those_who_wait_for_nobody(void **state)
+{
+    struct cascade cascade = scene();
+    size_t count;
+
+    (void)state;
+    places[TO_DISK].group = APP;
+    places[TO_MAIL].group = JOB;
+    add_wait(&cascade, APP, TO_MAIL, 1, 9);
+    add_wait(&cascade, APP, TO_STORE, 1, 8);
+    add_wait(&cascade, STORE, TO_DISK, 1, 7);
+    size_t *circle = cascade_circle(&cascade, &count);
+    assert_non_null(circle);
+    assert_int_equal(count, 3);
     free(circle);
 }
 
@@ -127,7 +159,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_root_is_where_the_chain_ends_and_all_who_wait_are_counted),
         cmocka_unit_test(a_program_that_is_seen_to_wait_for_nobody_is_a_root),
+        cmocka_unit_test(of_roots_that_as_many_wait_for_it_is_the_one_for_which_somebody_waits_longest),
         cmocka_unit_test(who_waits_in_a_circle_has_no_root_and_is_named),
+        cmocka_unit_test(a_circle_is_found_past_those_who_wait_for_nobody),
         cmocka_unit_test(a_part_is_who_waits_for_a_place_and_for_whom_it_waits),
     };
 

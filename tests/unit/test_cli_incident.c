@@ -97,13 +97,18 @@ static void closes(uint64_t at_ms, uint64_t refused)
     tell(event);
 }
 
-static const struct incident *only_incident(void)
+static const struct incident *incidents(size_t count)
 {
     story_end(&story, 0, 0);
     story_find_incidents(&story);
     assert_int_equal(story.circuit_count, 1);
-    assert_int_equal(story.circuits[0].incident_count, 1);
-    return &story.circuits[0].incidents[0];
+    assert_int_equal(story.circuits[0].incident_count, count);
+    return story.circuits[0].incidents;
+}
+
+static const struct incident *only_incident(void)
+{
+    return incidents(1);
 }
 
 static void assert_figure(struct figure figure, uint64_t value)
@@ -205,6 +210,108 @@ static void events_that_begin_in_the_middle_tell_the_rest(void **state)
     assert_int_equal(incident->probes, 1);
 }
 
+static void a_count_that_goes_back_is_another_segments(void **state)
+{
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 5);
+    closes(2000, 2);
+    assert_false(only_incident()->refused.is_known);
+}
+
+static void an_incident_that_goes_on_has_refused_what_its_circuit_has_by_now(void **state)
+{
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 5);
+    story_end(&story, 0, START + 3000 * NS_PER_MS);
+    story.circuits[0].is_known_now = true;
+    story.circuits[0].refused_now = 47;
+    story_find_incidents(&story);
+    assert_figure(story.circuits[0].incidents[0].refused, 42);
+    assert_figure(story.circuits[0].incidents[0].lasted_ms, 2000);
+}
+
+/* The circuits' clock begins anew with each boot. */
+static void what_lies_on_both_sides_of_a_boot_is_told_by_the_walls_clock(void **state)
+{
+    struct event closed = event_at(EVENT_CLOSE, 60000);
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 0);
+    closed.from = CIRCUIT_HALF_OPEN;
+    closed.to = CIRCUIT_CLOSED;
+    closed.mono_ns = NS_PER_MS;
+    tell(closed);
+    assert_figure(only_incident()->lasted_ms, 59000);
+}
+
+static void an_incident_whose_closing_is_not_told_ends_with_the_next_opening(void **state)
+{
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 0);
+    fails(5000, 100, 1, false);
+    opens(5000, CIRCUIT_CLOSED, 1, 0);
+    closes(7000, 0);
+    const struct incident *both = incidents(2);
+    assert_null(both[0].ended);
+    assert_int_equal(both[0].to_ns, START + 5000 * NS_PER_MS);
+    assert_figure(both[1].lasted_ms, 2000);
+}
+
+static void what_failed_before_a_closing_or_behind_it_is_none_of_the_next_incidents(void **state)
+{
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 0);
+    closes(2000, 0);
+    fails(3000, 100, 1, false);
+    opens(3000, CIRCUIT_CLOSED, 2, 0); /* the other one of the two is not in the events */
+    closes(4000, 0);
+    fails(5000, 100, 1, false);
+    const struct incident *both = incidents(2);
+    assert_int_equal(both[0].waited_ms, 800);
+    assert_int_equal(both[1].counted, 1);
+    assert_int_equal(both[1].waited_ms, 100);
+    assert_false(both[1].detect_ms.is_known);
+}
+
+static void an_operators_word_on_a_closed_circuit_is_no_outage(void **state)
+{
+    struct event forced = event_at(EVENT_FORCED, 2500);
+    (void)state;
+    forced.kind = FORCED_CLOSED;
+    forced.from = forced.to = CIRCUIT_CLOSED;
+    forced.reason = REASON_FORCED;
+    tell(forced);
+    incidents(0);
+}
+
+static void who_has_waited_longest_comes_first_and_so_does_what_was_most_often(void **state)
+{
+    struct event reset = event_at(EVENT_FAILURE, 900), hangs = event_at(EVENT_FAILURE, 1100);
+    (void)state;
+    reset.kind = FAILURE_RESET;
+    hangs.kind = FAILURE_RESPONSE_TIMEOUT;
+    hangs.elapsed_ms = 500;
+    hangs.pid = 2;
+    hangs.overran = OVERRAN_HANGS;
+    tell(reset);
+    fails(1000, 100, 1, false);
+    tell(hangs);
+    opens(1200, CIRCUIT_CLOSED, 3, 0);
+    closes(2000, 0);
+    const struct incident *incident = only_incident();
+    assert_int_equal(incident->hanging, 1);
+    assert_int_equal(incident->process_count, 2);
+    assert_int_equal(incident->processes[0].pid, 2);
+    assert_int_equal(incident->processes[0].longest_ms, 500);
+    assert_int_equal(incident->kind_count, 2);
+    assert_int_equal(incident->kinds[0].kind, FAILURE_RESPONSE_TIMEOUT);
+    assert_int_equal(incident->kinds[0].calls, 2);
+}
+
 static void a_success_ends_a_row_of_failures(void **state)
 {
     struct event success = event_at(EVENT_OUTCOME, 500);
@@ -289,6 +396,13 @@ int main(void)
         TEST(calls_at_once_of_a_process_are_those_that_overlap),
         TEST(what_is_not_in_the_events_is_unknown),
         TEST(events_that_begin_in_the_middle_tell_the_rest),
+        TEST(a_count_that_goes_back_is_another_segments),
+        TEST(an_incident_that_goes_on_has_refused_what_its_circuit_has_by_now),
+        TEST(what_lies_on_both_sides_of_a_boot_is_told_by_the_walls_clock),
+        TEST(an_incident_whose_closing_is_not_told_ends_with_the_next_opening),
+        TEST(what_failed_before_a_closing_or_behind_it_is_none_of_the_next_incidents),
+        TEST(an_operators_word_on_a_closed_circuit_is_no_outage),
+        TEST(who_has_waited_longest_comes_first_and_so_does_what_was_most_often),
         TEST(a_success_ends_a_row_of_failures),
         TEST(a_failure_that_is_recorded_as_an_outcome_too_is_one_call),
         TEST(an_event_that_two_files_have_is_told_once),

@@ -75,6 +75,22 @@ static void the_loser_of_a_race_is_neutral(void **state)
     OUTCOMES(1);
 }
 
+static void who_was_connected_before_the_attempt_began_has_won_no_race_against_it(void **state)
+{
+    (void)state;
+    bench_policy("");
+    program_resolves(2);
+    int first = pending(2);
+    kernel_establishes(first);
+    assert_int_equal(program_error(first), 0);
+    int hangs = pending(1);
+    kernel_pass_ns(NS_PER_S);
+    program_close(hangs);
+    program_exit(0);
+    NEUTRAL(NEUTRAL_SIBLING, 0);
+    FAILED(FAILURE_CONNECT_TIMEOUT, 1);
+}
+
 static void the_kernel_is_asked_who_has_won_where_the_program_has_not(void **state)
 {
     (void)state;
@@ -312,6 +328,7 @@ int main(void)
         ENGINE_TEST(a_dead_first_address_waits_for_the_second_and_is_neutral),
         ENGINE_TEST(who_does_not_go_on_to_another_address_has_met_a_dead_destination),
         ENGINE_TEST(the_loser_of_a_race_is_neutral),
+        ENGINE_TEST(who_was_connected_before_the_attempt_began_has_won_no_race_against_it),
         ENGINE_TEST(the_kernel_is_asked_who_has_won_where_the_program_has_not),
         ENGINE_TEST(an_attempt_that_hangs_is_charged_by_the_next_one_and_its_end_counts_apart),
         ENGINE_TEST(an_attempt_that_was_connected_unseen_does_not_hang),

@@ -230,6 +230,21 @@ static void a_failed_attempt_and_the_next_on_the_same_socket_are_two_calls(void 
     SUCCEEDED(1);
 }
 
+/* The kernel's answer where the former attempt's error was read. */
+static void a_connection_that_is_aborted_behind_a_failed_one_says_nothing_of_the_peer(void **state)
+{
+    (void)state;
+    bench_policy("");
+    int fd = program_socket(true);
+    kernel.connect_ends = ECONNREFUSED;
+    assert_int_equal(program_connect(fd, 1), -1);
+    kernel.connect_ends = ECONNABORTED;
+    assert_int_equal(program_connect(fd, 1), -1);
+    FAILED(FAILURE_REFUSED, 1);
+    NEUTRAL(NEUTRAL_LOCAL, 1);
+    OUTCOMES(2);
+}
+
 static void a_connect_on_a_connected_socket_is_none(void **state)
 {
     (void)state;
@@ -394,6 +409,7 @@ int main(void)
         ENGINE_TEST(after_the_threshold_connect_is_refused_and_the_system_is_asked_nothing),
         ENGINE_TEST(when_the_pause_is_over_one_probe_goes_and_its_answer_closes_the_circuit),
         ENGINE_TEST(a_failed_attempt_and_the_next_on_the_same_socket_are_two_calls),
+        ENGINE_TEST(a_connection_that_is_aborted_behind_a_failed_one_says_nothing_of_the_peer),
         ENGINE_TEST(a_connect_on_a_connected_socket_is_none),
         ENGINE_TEST(who_dissolves_the_association_gives_the_attempt_up_and_may_begin_another),
         ENGINE_TEST(a_blocking_connect_whose_own_timeout_ran_out_is_a_connect_timeout),

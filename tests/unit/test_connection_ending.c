@@ -238,6 +238,19 @@ static void a_probe_that_is_handed_to_another_program_has_succeeded(void **state
     assert_int_equal(counted(COUNT_OPENED), 1);
 }
 
+static void so_has_one_of_which_nobody_has_asked_whether_it_is_connected(void **state)
+{
+    (void)state;
+    bench_policy("");
+    program_opens_circuit();
+    kernel_pass_ns(10 * NS_PER_S);
+    int fd = program_socket(false);
+    program_connect(fd, 1);
+    kernel_establishes(fd);
+    connection_executing(false);
+    assert_int_equal(counted(COUNT_PROBES_SUCCEEDED), 1);
+}
+
 static void a_probe_whose_descriptor_an_exec_closes_is_not_handed_on(void **state)
 {
     (void)state;
@@ -290,6 +303,18 @@ static void a_program_that_is_stopped_gives_nothing_up(void **state)
     program_exit(128 + SIGTERM);
     NEUTRAL(NEUTRAL_UNKNOWN, 1);
     OUTCOMES(1);
+}
+
+static void at_the_end_to_which_a_signal_leads_who_waits_has_given_nothing_up_either(void **state)
+{
+    (void)state;
+    bench_policy("");
+    waiting();
+    stopping_note_signal(SIGTERM);
+    kernel_pass_ns(PARTS_NS);
+    program_exit(1);
+    FAILED(FAILURE_RESPONSE_TIMEOUT, 0);
+    NEUTRAL(NEUTRAL_UNKNOWN, 1);
 }
 
 static void one_that_lives_on_has_lost_its_patience(void **state)
@@ -359,10 +384,12 @@ int main(void)
         BOTH_WAYS(what_a_child_closes_and_how_it_ends_is_nothing_to_its_parents_calls),
         BOTH_WAYS(a_connection_that_was_passed_on_before_anything_was_asked_is_not_given_up),
         BOTH_WAYS(a_probe_that_is_handed_to_another_program_has_succeeded),
+        BOTH_WAYS(so_has_one_of_which_nobody_has_asked_whether_it_is_connected),
         BOTH_WAYS(a_probe_whose_descriptor_an_exec_closes_is_not_handed_on),
         BOTH_WAYS(at_a_good_end_who_waits_for_an_answer_has_not_given_it_up),
         BOTH_WAYS(at_a_bad_end_it_has),
         BOTH_WAYS(a_program_that_is_stopped_gives_nothing_up),
+        BOTH_WAYS(at_the_end_to_which_a_signal_leads_who_waits_has_given_nothing_up_either),
         BOTH_WAYS(one_that_lives_on_has_lost_its_patience),
         BOTH_WAYS(what_a_jump_left_without_a_number_is_given_back_by_later_attempts),
         BOTH_WAYS(a_request_begins_a_call_whatever_a_jump_left),

@@ -152,6 +152,22 @@ static void a_pooled_connection_that_has_gone_stale_is_no_failure(void **state)
     OUTCOMES(6);
 }
 
+static void a_connection_that_has_never_answered_is_not_stale(void **state)
+{
+    (void)state;
+    bench_policy("");
+    int fd = program_connected();
+    program_send(fd, REQUEST);
+    kernel_pass_ns(400 * NS_PER_MS);
+    assert_int_equal(program_receive(fd), -1); /* its own timeout ran out */
+    FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
+    program_send(fd, REQUEST);
+    kernel_peer_ends(fd);
+    assert_int_equal(program_receive(fd), 0);
+    FAILED(FAILURE_EARLY_CLOSE, 1);
+    NEUTRAL(NEUTRAL_STALE, 0);
+}
+
 /* The peer is gone: what is sent to it from now on is no request. */
 static void what_is_sent_to_a_peer_that_is_known_to_be_gone_is_no_call(void **state)
 {
@@ -272,6 +288,9 @@ static void a_send_that_takes_nothing_for_a_reason_of_the_programs_own_is_no_cal
     kernel_socket(fd)->is_full = true; /* and nothing on its way: it is not the peer that is waited for */
     assert_int_equal(program_send_bytes(fd, large, sizeof large, 0), -1);
     NEUTRAL(NEUTRAL_CANCELLED, 1);
+    assert_int_equal(program_connect(fd, 1), -1); /* which is none: it stands as before */
+    assert_int_equal(errno, EISCONN);
+    ADMITTED(2);
     kernel_socket(fd)->is_full = false;
     program_calls(fd, REQUEST, ANSWER);
     SUCCEEDED(2);
@@ -327,6 +346,7 @@ int main(void)
         BOTH_WAYS(existing_connections_may_be_allowed),
         BOTH_WAYS(a_request_on_a_kept_connection_may_be_the_probe),
         BOTH_WAYS(a_pooled_connection_that_has_gone_stale_is_no_failure),
+        BOTH_WAYS(a_connection_that_has_never_answered_is_not_stale),
         BOTH_WAYS(what_is_sent_to_a_peer_that_is_known_to_be_gone_is_no_call),
         BOTH_WAYS(the_end_of_an_idle_connection_says_nothing),
         BOTH_WAYS(an_end_before_the_first_byte_is_an_early_close_and_a_reset_a_reset),

@@ -226,6 +226,23 @@ static void the_end_of_the_stream_answers_a_cancel_request(void **state)
     OUTCOMES(1);
 }
 
+static void what_only_resembles_one_is_not_answered_by_an_end(void **state)
+{
+    static const unsigned char alike[][16] = {
+        {0, 0, 0, 15, 0x04, 0xd2, 0x16, 0x2e}, /* another length */
+        {0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2f}, /* and another request: for TLS */
+    };
+    (void)state;
+    bench_policy("failure_threshold = 100\n");
+    for (size_t i = 0; i < 2; i++) {
+        int fd = program_connected();
+        program_send_bytes(fd, alike[i], sizeof alike[i], 0);
+        kernel_peer_ends(fd);
+        program_receive(fd);
+        FAILED(FAILURE_EARLY_CLOSE, i + 1);
+    }
+}
+
 static void or_whatever_was_asked_where_the_policy_says_so(void **state)
 {
     (void)state;
@@ -406,6 +423,7 @@ int main(void)
         BOTH_WAYS(a_program_that_pauses_in_its_request_and_gives_up_has_not_waited_for_its_peer),
         BOTH_WAYS(a_large_request_that_the_peer_still_takes_is_not_overdue),
         BOTH_WAYS(the_end_of_the_stream_answers_a_cancel_request),
+        BOTH_WAYS(what_only_resembles_one_is_not_answered_by_an_end),
         BOTH_WAYS(or_whatever_was_asked_where_the_policy_says_so),
         BOTH_WAYS(inside_tls_the_plaintext_is_the_answer_and_not_what_comes_over_the_wire),
         BOTH_WAYS(what_the_library_keeps_is_asked_when_it_is_sent),

@@ -124,6 +124,26 @@ static void a_call_ends_where_another_may_begin_or_none_does(void **state)
         assert_int_equal(after(from, ON_BEGINNING), STATE_REQUESTED);
 }
 
+/* Late or not: threads race, and children answer. */
+static void what_is_seen_of_a_connection_says_the_same_whatever_went_before(void **state)
+{
+    static const struct {
+        enum connection_event event;
+        enum connection_state to;
+    } seen[] = {{ON_REQUEST, STATE_REQUESTED},
+                {ON_PART, STATE_ANSWERING},
+                {ON_ANSWER, STATE_IDLE},
+                {ON_SILENCE, STATE_UNANSWERED},
+                {ON_LOSS, STATE_OVER}};
+    (void)state;
+    for (unsigned int from = STATE_CONNECTED; from <= STATE_UNANSWERED; from++)
+        for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+            if (from != STATE_ANSWERING || seen[i].event != ON_REQUEST) /* more of what is being answered */
+                assert_int_equal(after(from, seen[i].event), seen[i].to);
+    assert_int_equal(after(STATE_ANSWERING, ON_REQUEST), STATE_ANSWERING);
+    assert_int_equal(after(STATE_CONNECTING, ON_SILENCE), STATE_FAILED);
+}
+
 static void random_histories_stay_in_the_table(void **state)
 {
     uint64_t random = 1;
@@ -234,6 +254,7 @@ int main(void)
         cmocka_unit_test(what_stands_aside_never_bears_a_call),
         cmocka_unit_test(a_refusal_is_for_good),
         cmocka_unit_test(a_call_ends_where_another_may_begin_or_none_does),
+        cmocka_unit_test(what_is_seen_of_a_connection_says_the_same_whatever_went_before),
         cmocka_unit_test(random_histories_stay_in_the_table),
         cmocka_unit_test(of_threads_that_send_at_once_one_begins_the_call),
         cmocka_unit_test(the_walks),

@@ -61,6 +61,19 @@ static void what_was_sent_and_received_unseen_is_found_at_the_close(void **state
     OUTCOMES(2);
 }
 
+static void what_was_sent_unseen_is_no_spare_connections_silence(void **state)
+{
+    static const struct iovec request = {(void *)(uintptr_t)REQUEST, sizeof REQUEST - 1};
+    (void)state;
+    bench_policy("");
+    program_kept();
+    int silent = program_connected();
+    kernel_send(silent, &request, 1, 0);
+    kernel_pass_ns(NS_PER_S);
+    program_close(silent);
+    FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
+}
+
 static void a_receive_whose_own_timeout_ran_out_is_a_failure_unless_it_is_a_programs_tick(void **state)
 {
     (void)state;
@@ -72,6 +85,7 @@ static void a_receive_whose_own_timeout_ran_out_is_a_failure_unless_it_is_a_prog
     OUTCOMES(0);
     kernel_pass_ns(300 * MS);
     assert_int_equal(program_receive_flags(fd, MSG_DONTWAIT), -1);
+    assert_int_equal(program_receive_flags(fd, MSG_ERRQUEUE), -1); /* of time stamps, and the like */
     OUTCOMES(0);
     assert_int_equal(program_receive(fd), -1);
     FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
@@ -81,6 +95,44 @@ static void a_receive_whose_own_timeout_ran_out_is_a_failure_unless_it_is_a_prog
     program_calls(fd, REQUEST, ANSWER);
     ADMITTED(2);
     SUCCEEDED(1);
+}
+
+static void who_looks_now_and_then_without_blocking_has_not_run_out_of_time(void **state)
+{
+    (void)state;
+    bench_policy("");
+    int fd = program_socket(false);
+    program_connect(fd, 1);
+    kernel_establishes(fd);
+    program_send(fd, REQUEST);
+    kernel_pass_ns(NS_PER_S);
+    assert_int_equal(program_receive(fd), -1);
+    OUTCOMES(0);
+    kernel_brings(fd, ANSWER, strlen(ANSWER));
+    program_receive(fd);
+    SUCCEEDED(1);
+}
+
+static void after_a_half_close_the_wait_begins_anew(void **state)
+{
+    (void)state;
+    bench_policy("");
+    int fd = program_connected();
+    program_send(fd, REQUEST);
+    kernel_pass_ns(100 * MS);
+    program_shutdown(fd, SHUT_WR);
+    kernel_pass_ns(250 * MS);
+    program_close(fd);
+    NEUTRAL(NEUTRAL_CANCELLED, 1);
+    OUTCOMES(1);
+    /* Unless it comes right before the close: then it belongs to that. */
+    fd = program_connected();
+    program_send(fd, REQUEST);
+    kernel_pass_ns(NS_PER_S);
+    program_shutdown(fd, SHUT_WR);
+    kernel_pass_ns(10 * MS);
+    program_close(fd);
+    FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
 }
 
 static void who_waits_for_a_server_that_speaks_first_waits_since_the_connection(void **state)
@@ -178,6 +230,19 @@ static void with_enforced_timeouts_a_blocking_receive_ends_at_its_limit(void **s
     FAILED(FAILURE_RESPONSE_TIMEOUT, 1);
 }
 
+static void where_the_sockets_own_timeout_is_shorter_it_is_the_one_that_runs_out(void **state)
+{
+    (void)state;
+    bench_policy("response_timeout = 2s\nenforce_timeouts = yes\n");
+    int fd = program_kept();
+    kernel_socket(fd)->wait_ns = NS_PER_S;
+    program_send(fd, REQUEST);
+    uint64_t began_ns = kernel.now_ns;
+    assert_int_equal(program_receive(fd), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_true(kernel.now_ns - began_ns <= NS_PER_S);
+}
+
 /* A pool that drains its connection before it is used again. */
 static void the_last_words_of_a_program_are_no_new_request(void **state)
 {
@@ -212,13 +277,17 @@ int main(void)
         BOTH_WAYS(the_program_that_gives_up_after_a_long_wait_has_met_a_silent_peer),
         BOTH_WAYS(an_answer_that_lies_unread_at_the_close_has_come),
         BOTH_WAYS(what_was_sent_and_received_unseen_is_found_at_the_close),
+        BOTH_WAYS(what_was_sent_unseen_is_no_spare_connections_silence),
         BOTH_WAYS(a_receive_whose_own_timeout_ran_out_is_a_failure_unless_it_is_a_programs_tick),
+        BOTH_WAYS(who_looks_now_and_then_without_blocking_has_not_run_out_of_time),
+        BOTH_WAYS(after_a_half_close_the_wait_begins_anew),
         BOTH_WAYS(who_waits_for_a_server_that_speaks_first_waits_since_the_connection),
         BOTH_WAYS(an_unused_connection_to_a_server_that_never_speaks_first_has_waited_for_nothing),
         BOTH_WAYS(a_half_close_is_the_end_of_the_request_unless_it_ends_a_long_wait),
         BOTH_WAYS(an_answer_after_response_timeout_is_that_failure_whoever_looked),
         BOTH_WAYS(an_answer_that_lies_unread_is_not_overdue),
         BOTH_WAYS(with_enforced_timeouts_a_blocking_receive_ends_at_its_limit),
+        BOTH_WAYS(where_the_sockets_own_timeout_is_shorter_it_is_the_one_that_runs_out),
         BOTH_WAYS(the_last_words_of_a_program_are_no_new_request),
         BOTH_WAYS(slow_answers_are_counted),
     };

@@ -128,6 +128,22 @@ static void the_short_way_notes_what_it_measures(void **state)
     assert_true(is_about(distribution_quantile(&seen(bench)->recent, 500), 8 * NS_PER_MS));
 }
 
+/* The longest wait of a circuit is told, whichever calls are measured. */
+static void nor_does_the_short_way_miss_a_long_wait_that_it_does_not_measure(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = requested(bench);
+    struct call_place place;
+
+    answer(bench, call, NS_PER_MS, 0);
+    assert_true(guard_call_place(&bench->guard, bench->circuit, call, &place));
+    while (place_measures(&place, false) != 0)
+        continue;
+    assert_true(guard_begin_short(&place, &bench->target, ADDRESS_A, bench->now_ns));
+    assert_true(guard_settle_short(&place, &bench->target, 2 * NS_PER_S, bench->now_ns));
+    assert_true(seen(bench)->longest_ns == 2 * NS_PER_S && seen(bench)->recent_calls == 2);
+}
+
 /* Two kinds of calls by turns, of which the drawing knows nothing. */
 static void what_is_drawn_is_no_order_of_the_program(void **state)
 {
@@ -168,6 +184,7 @@ int main(void)
         GUARD_TEST(a_connection_that_is_enough_is_what_the_call_has_waited_for),
         GUARD_TEST(the_most_that_waited_at_once_are_those_before_the_first_end),
         GUARD_TEST(the_short_way_notes_what_it_measures),
+        GUARD_TEST(nor_does_the_short_way_miss_a_long_wait_that_it_does_not_measure),
         GUARD_TEST(what_is_drawn_is_no_order_of_the_program),
         GUARD_TEST(a_circuit_that_is_forgotten_has_waited_for_nothing),
     };

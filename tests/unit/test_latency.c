@@ -92,6 +92,15 @@ static void a_sample_of_three_days_ago_is_not_taken_for_a_present_one(void **sta
     assert_true(view.recent.total == 1 && view.recent_calls == 1);
 }
 
+/* Who writes and who reads have looked at the clock one after the other. */
+static void a_sample_that_is_newer_than_its_reader_is_of_the_last_minute(void **state)
+{
+    (void)state;
+    answered(NS_PER_MS, 1, START_NS + NS_PER_S);
+    latency_read(&latency, START_NS + NS_PER_S - 1, &view);
+    assert_true(view.recent.total == 1 && view.recent_calls == 1);
+}
+
 static void of_many_the_last_ones_tell_the_minute(void **state)
 {
     (void)state;
@@ -204,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup(after_a_minute_it_is_in_the_sums_alone, empty),
         cmocka_unit_test_setup(a_slot_is_taken_over_by_the_next_who_comes_round, empty),
         cmocka_unit_test_setup(a_sample_of_three_days_ago_is_not_taken_for_a_present_one, empty),
+        cmocka_unit_test_setup(a_sample_that_is_newer_than_its_reader_is_of_the_last_minute, empty),
         cmocka_unit_test_setup(of_many_the_last_ones_tell_the_minute, empty),
         cmocka_unit_test_setup(some_of_many_stand_for_all_of_them, empty),
         cmocka_unit_test_setup(a_long_wait_stands_for_itself_whether_or_not_it_was_drawn, empty),
