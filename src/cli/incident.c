@@ -13,12 +13,18 @@
 #include "breaker/circuit.h"
 #include "cli/cli.h"
 
+/* A call that failed. */
+struct failed_call {
+    const struct event *event;
+    bool is_probe;
+};
+
 /* An incident that is being reckoned. */
 struct reckoning {
     struct incident *incident;
     enum circuit_state state;
-    uint64_t refused_before;    /* the circuit's count at its opening */
-    const struct event **calls; /* that failed and were no probes */
+    uint64_t refused_before; /* the circuit's count at its opening */
+    struct failed_call *calls;
     size_t call_count;
 };
 
@@ -31,25 +37,6 @@ static uint64_t ms_between(const struct event *from, const struct event *to)
 }
 
 /* --- who and what ------------------------------------------------------------------------------------------------- */
-
-static void add_process(struct incident *incident, const struct event *event)
-{
-    struct incident_process *process = NULL;
-    for (size_t i = 0; process == NULL && i < incident->process_count; i++) {
-        struct incident_process *at = &incident->processes[i];
-        if (at->pid == event->pid && strcmp(at->program, event->program) == 0)
-            process = at;
-    }
-    if (process == NULL) {
-        incident->processes = grow(incident->processes, incident->process_count, sizeof *process);
-        process = &incident->processes[incident->process_count++];
-        *process = (struct incident_process){.program = event->program, .pid = event->pid};
-    }
-    process->calls++;
-    process->waited_ms += event->elapsed_ms;
-    if (event->elapsed_ms > process->longest_ms)
-        process->longest_ms = event->elapsed_ms;
-}
 
 static void add_kind(struct incident *incident, const struct event *event)
 {
@@ -65,18 +52,15 @@ static void add_kind(struct incident *incident, const struct event *event)
         (struct incident_kind){.kind = event->kind, .http_status = event->http_status, .calls = 1};
 }
 
-/* A call that failed. A probe's wait was wanted, and says nothing of how long others would have waited. */
+/* A probe's wait was wanted, and says nothing of how long others would have waited. */
 static void add_failure(struct reckoning *reckoning, const struct event *event, bool is_probe)
 {
     struct incident *incident = reckoning->incident;
-    add_process(incident, event);
     add_kind(incident, event);
     incident->waited_ms += event->elapsed_ms;
     incident->hanging += event->overran == OVERRAN_HANGS;
-    if (is_probe)
-        return;
     reckoning->calls = grow(reckoning->calls, reckoning->call_count, sizeof *reckoning->calls);
-    reckoning->calls[reckoning->call_count++] = event;
+    reckoning->calls[reckoning->call_count++] = (struct failed_call){event, is_probe};
 }
 
 /* --- the beginning ------------------------------------------------------------------------------------------------ */
@@ -171,26 +155,26 @@ static int compare_kinds(const void *a, const void *b)
 /* The median wait. `numbers` has room for one number a call. */
 static void find_typical(struct reckoning *reckoning, uint64_t *numbers)
 {
+    size_t count = 0;
     for (size_t i = 0; i < reckoning->call_count; i++)
-        numbers[i] = reckoning->calls[i]->elapsed_ms;
-    if (reckoning->call_count == 0)
+        if (!reckoning->calls[i].is_probe)
+            numbers[count++] = reckoning->calls[i].event->elapsed_ms;
+    if (count == 0)
         return;
-    qsort(numbers, reckoning->call_count, sizeof *numbers, compare_ms);
-    reckoning->incident->typical_ms = (struct figure){true, numbers[reckoning->call_count / 2]};
+    qsort(numbers, count, sizeof *numbers, compare_ms);
+    reckoning->incident->typical_ms = (struct figure){true, numbers[count / 2]};
 }
 
-/* How many calls of a process waited at the same time. `began` and `ended` have room for one number a call each. */
-static uint32_t find_at_once(const struct reckoning *reckoning, const struct incident_process *process, uint64_t *began,
-                             uint64_t *ended)
+/* How many of these calls waited at the same time. `began` and `ended` have room for one number a call each. */
+static uint32_t find_at_once(const struct failed_call *calls, size_t call_count, uint64_t *began, uint64_t *ended)
 {
     size_t count = 0, over = 0;
     uint32_t most = 0;
-    for (size_t i = 0; i < reckoning->call_count; i++) {
-        const struct event *event = reckoning->calls[i];
-        if (event->pid != process->pid || strcmp(event->program, process->program) != 0)
+    for (size_t i = 0; i < call_count; i++) {
+        if (calls[i].is_probe)
             continue;
-        began[count] = event_began_ns(event);
-        ended[count++] = event->time_ns;
+        began[count] = event_began_ns(calls[i].event);
+        ended[count++] = calls[i].event->time_ns;
     }
     if (count == 0)
         return 0;
@@ -203,6 +187,41 @@ static uint32_t find_at_once(const struct reckoning *reckoning, const struct inc
             most = (uint32_t)(i - over + 1);
     }
     return most;
+}
+
+static int compare_callers(const void *a, const void *b)
+{
+    const struct event *left = ((const struct failed_call *)a)->event, *right = ((const struct failed_call *)b)->event;
+    if (left->pid != right->pid)
+        return left->pid < right->pid ? -1 : 1;
+    return strcmp(left->program, right->program);
+}
+
+static void add_process(struct incident *incident, const struct failed_call *calls, size_t count, uint64_t *numbers)
+{
+    incident->processes = grow(incident->processes, incident->process_count, sizeof *incident->processes);
+    struct incident_process *process = &incident->processes[incident->process_count++];
+    *process =
+        (struct incident_process){.program = calls->event->program, .pid = calls->event->pid, .calls = (uint32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        process->waited_ms += calls[i].event->elapsed_ms;
+        if (calls[i].event->elapsed_ms > process->longest_ms)
+            process->longest_ms = calls[i].event->elapsed_ms;
+    }
+    process->at_once = find_at_once(calls, count, numbers, numbers + count);
+}
+
+/* One sort brings the calls of a process together: there may be as many processes as calls. */
+static void find_processes(struct reckoning *reckoning, uint64_t *numbers)
+{
+    struct failed_call *calls = reckoning->calls;
+    if (reckoning->call_count > 0)
+        qsort(calls, reckoning->call_count, sizeof *calls, compare_callers);
+    for (size_t from = 0, to; from < reckoning->call_count; from = to) {
+        for (to = from + 1; to < reckoning->call_count && compare_callers(&calls[from], &calls[to]) == 0;)
+            to++;
+        add_process(reckoning->incident, calls + from, to - from, numbers);
+    }
 }
 
 /* See incident.h. `possible_ms` is what the processes can have waited. */
@@ -226,16 +245,15 @@ static void sum_up(struct reckoning *reckoning)
     const uint64_t span_ms =
         incident->to_ns > incident->from_ns ? (incident->to_ns - incident->from_ns) / NS_PER_MS : 0;
     find_typical(reckoning, numbers);
-    for (size_t i = 0; i < incident->process_count; i++) {
-        struct incident_process *process = &incident->processes[i];
-        process->at_once = find_at_once(reckoning, process, numbers, numbers + reckoning->call_count);
-        calls_at_once += process->at_once;
-    }
+    find_processes(reckoning, numbers);
+    for (size_t i = 0; i < incident->process_count; i++)
+        calls_at_once += incident->processes[i].at_once;
     free(numbers);
     find_without(incident, calls_at_once * span_ms);
-    for (size_t i = 0; i < incident->process_count && incident->without_ms.is_known && calls_at_once > 0; i++) {
+    for (size_t i = 0; i < incident->process_count && incident->without_ms.is_known; i++) {
         struct incident_process *process = &incident->processes[i];
-        process->without_ms = (struct figure){true, incident->without_ms.value * process->at_once / calls_at_once};
+        if (process->at_once > 0) /* but one that only probed */
+            process->without_ms = (struct figure){true, incident->without_ms.value * process->at_once / calls_at_once};
     }
     if (incident->process_count > 0)
         qsort(incident->processes, incident->process_count, sizeof *incident->processes, compare_processes);

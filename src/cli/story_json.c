@@ -15,14 +15,18 @@
 /* What a browser draws without lag. */
 #define CALLS_DRAWN_MAX 50000u
 
+/* Of short-lived processes there may be as many as calls: a name is looked for among those of a like process id. */
+#define NAME_LISTS 4096u
+
 /* A table of what calls refer to by number. */
 struct names {
     struct name {
         const char *text;
         uint32_t pid;
         enum verdict verdict;
+        size_t next; /* the number of the one before it in its list, + 1; 0: it is the first */
     } * at;
-    size_t count, last;
+    size_t count, lists[NAME_LISTS];
 };
 
 struct writing {
@@ -44,16 +48,17 @@ static uint64_t since_start_ms(const struct writing *writing, uint64_t wall_ns)
 
 static size_t name_number(struct names *names, struct name name)
 {
-    for (size_t i = 0; i < names->count; i++) {
-        /* The one that came last comes again. */
-        const size_t number = (names->last + i) % names->count;
-        const struct name *at = &names->at[number];
+    size_t *list = &names->lists[name.pid % NAME_LISTS];
+    for (size_t next = *list; next != 0; next = names->at[next - 1].next) {
+        const struct name *at = &names->at[next - 1];
         if (at->pid == name.pid && at->verdict == name.verdict && strcmp(at->text, name.text) == 0)
-            return names->last = number;
+            return next - 1;
     }
     names->at = grow(names->at, names->count, sizeof *names->at);
+    name.next = *list;
     names->at[names->count] = name;
-    return names->last = names->count++;
+    *list = ++names->count;
+    return names->count - 1;
 }
 
 static size_t process_number(struct writing *writing, const struct event *event)

@@ -1,11 +1,13 @@
 """What a request and its answer cost, counted in instructions: on any machine the same, where a time is not."""
+import json
 import os
 import re
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BARE, BUILD, PRELOAD, ParallelSuite, Sandbox, in_parallel, require_build  # noqa: E402
+from fixtures import (BARE, BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, in_parallel,  # noqa: E402
+                      require_build)
 
 SAMPLER = BUILD / "tests/bench/sampler"
 PAIRS = 9 * 64  # of a send and a receive in each of its samples
@@ -36,6 +38,24 @@ class Instructions(unittest.TestCase):
         self.count(sandbox, PRELOAD, 0, program=("true",))  # makes the segment
         more = self.count(sandbox, PRELOAD, 0, program=("true",)) - self.count(sandbox, BARE, 0, program=("true",))
         self.assertLess(more, 330_000)  # three quarters of them for symbols that are looked up
+
+    def test_a_report_of_many_short_processes_grows_with_them(self):
+        """A job that starts a program for each call: an outage has as many processes as failures."""
+        sandbox = Sandbox(self)
+
+        def count(processes):
+            path = os.path.join(sandbox.folder, f"{processes}.json")
+            about = {"policy": "/p", "owner": "u", "target": "t", "destination": "a:1", "program": "curl"}
+            with open(path, "w", encoding="ascii") as file:
+                for i in range(processes):
+                    time = {"time": f"2026-01-01T00:{i // 60000:02}:{i // 1000 % 60:02}.{i % 1000:03}Z", "pid": i + 1}
+                    seen = {"event": "failure", "kind": "refused", "late": True, "elapsed_ms": 5} if i else \
+                        {"event": "open", "from": "closed", "to": "open", "reason": "failure-threshold"}
+                    print(json.dumps({**time, **about, **seen}), file=file)
+            return self.count(sandbox, BARE, 0, program=(SOCKFUSE, "report", "-o", "-", path))
+
+        few, many = in_parallel((lambda count_of=count_of: count(count_of)) for count_of in (1000, 8000))
+        self.assertLess(many, 12 * few)
 
     def test_an_admission_costs_the_same_whatever_else_there_is(self):
         """A connect that its peer refuses: beside one and beside many circuits, descriptors and targets."""

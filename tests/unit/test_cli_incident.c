@@ -171,6 +171,22 @@ static void few_refusals_save_no_more_than_they_would_have_waited(void **state)
     assert_figure(incident->without_ms, 800 + 2 * 800);
 }
 
+/* Nothing is known of how long others of it would have waited. */
+static void of_a_process_that_only_probed_it_is_unknown_what_it_would_have_waited(void **state)
+{
+    (void)state;
+    fails(1000, 800, 1, false);
+    opens(1000, CIRCUIT_CLOSED, 1, 0);
+    half_opens(2000, 2);
+    fails(2800, 800, 2, false);
+    opens(2800, CIRCUIT_HALF_OPEN, 0, 2);
+    const struct incident *incident = only_incident();
+    assert_true(incident->without_ms.is_known);
+    assert_int_equal(incident->process_count, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(incident->processes[i].without_ms.is_known, incident->processes[i].pid == 1);
+}
+
 static void calls_at_once_of_a_process_are_those_that_overlap(void **state)
 {
     (void)state;
@@ -393,6 +409,7 @@ int main(void)
         TEST(an_incident_is_told_from_the_first_call_that_failed_to_the_closing),
         TEST(nobody_would_have_waited_for_longer_than_the_outage),
         TEST(few_refusals_save_no_more_than_they_would_have_waited),
+        TEST(of_a_process_that_only_probed_it_is_unknown_what_it_would_have_waited),
         TEST(calls_at_once_of_a_process_are_those_that_overlap),
         TEST(what_is_not_in_the_events_is_unknown),
         TEST(events_that_begin_in_the_middle_tell_the_rest),
