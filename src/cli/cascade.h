@@ -94,6 +94,10 @@ void cascade_narrow(struct cascade *cascade, const struct cascade_wish *wish);
 /* The groups that wait for each other in a circle, the first one again at the end; to be freed. NULL: there is none. */
 size_t *cascade_circle(const struct cascade *cascade, size_t *count);
 
+/* Whether a group waits for some place; whether some group waits for the place. */
+bool cascade_waits(const struct cascade *cascade, size_t group);
+bool cascade_is_waited_for(const struct cascade *cascade, size_t place);
+
 void cascade_add(struct cascade_sum *sum, const struct cascade_sum *more);
 
 #endif

@@ -69,14 +69,6 @@ static bool is_shown(const struct cascade *cascade, size_t group)
     return false;
 }
 
-static bool is_waited_for(const struct cascade *cascade, size_t place)
-{
-    for (size_t i = 0; i < cascade->wait_count; i++)
-        if (cascade->waits[i].place == place)
-            return true;
-    return false;
-}
-
 void cascade_dot(const struct cascade *cascade, FILE *out)
 {
     char span[SPAN_TEXT_MAX];
@@ -90,7 +82,7 @@ void cascade_dot(const struct cascade *cascade, FILE *out)
         fputs(cascade->groups[i].is_guarded ? "\"];\n" : "\", style=dashed];\n", out);
     }
     for (size_t i = 0; i < cascade->place_count; i++)
-        if (is_waited_for(cascade, i))
+        if (cascade_is_waited_for(cascade, i))
             dot_place(cascade, i, out);
     for (size_t i = 0; i < cascade->wait_count; i++) {
         const struct cascade_wait *wait = &cascade->waits[i];
@@ -192,7 +184,7 @@ void cascade_json(struct json *json, const struct cascade *cascade)
     json_close(json, ']');
     json_open(json, "places", '[');
     for (size_t i = 0; i < cascade->place_count; i++)
-        if (is_waited_for(cascade, i))
+        if (cascade_is_waited_for(cascade, i))
             write_place(json, cascade, i);
     json_close(json, ']');
     json_open(json, "waits", '[');

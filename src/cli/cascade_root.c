@@ -63,7 +63,7 @@ static void reach_down(const struct cascade *cascade, struct reached *reached)
 
 /* --- the root ----------------------------------------------------------------------------------------------------- */
 
-static bool waits_itself(const struct cascade *cascade, size_t group)
+bool cascade_waits(const struct cascade *cascade, size_t group)
 {
     for (size_t i = 0; i < cascade->wait_count; i++)
         if (cascade->waits[i].group == group)
@@ -71,7 +71,7 @@ static bool waits_itself(const struct cascade *cascade, size_t group)
     return false;
 }
 
-static bool is_waited_for(const struct cascade *cascade, size_t place)
+bool cascade_is_waited_for(const struct cascade *cascade, size_t place)
 {
     for (size_t i = 0; i < cascade->wait_count; i++)
         if (cascade->waits[i].place == place)
@@ -102,7 +102,7 @@ void cascade_find_root(struct cascade *cascade)
     cascade->root = CASCADE_NONE;
     for (size_t i = 0; i < cascade->place_count; i++) {
         const size_t group = cascade->places[i].group;
-        if (!is_waited_for(cascade, i) || (group != CASCADE_NONE && waits_itself(cascade, group)))
+        if (!cascade_is_waited_for(cascade, i) || (group != CASCADE_NONE && cascade_waits(cascade, group)))
             continue;
         size_t programs;
         const struct cascade_sum sum = sum_of(cascade, i, &programs);
@@ -125,7 +125,7 @@ static size_t next_of(const struct cascade *cascade, size_t group)
 {
     for (size_t i = 0; i < cascade->wait_count; i++)
         if (cascade->waits[i].group == group && cascade->places[cascade->waits[i].place].group != CASCADE_NONE &&
-            waits_itself(cascade, cascade->places[cascade->waits[i].place].group))
+            cascade_waits(cascade, cascade->places[cascade->waits[i].place].group))
             return cascade->places[cascade->waits[i].place].group;
     return CASCADE_NONE;
 }

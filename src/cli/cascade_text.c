@@ -132,14 +132,6 @@ static void print_unseen(const struct page *page, const struct cascade_place *pl
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
-static bool waits(const struct cascade *cascade, size_t group)
-{
-    for (size_t i = 0; i < cascade->wait_count; i++)
-        if (cascade->waits[i].group == group)
-            return true;
-    return false;
-}
-
 static void print_group(struct page *page, size_t index, int indent)
 {
     const struct cascade *cascade = page->cascade;
@@ -147,7 +139,7 @@ static void print_group(struct page *page, size_t index, int indent)
     const bool is_again = page->printed[index], is_circle = page->above[index];
     fprintf(page->out, "%*s", indent, "");
     print_freed(cascade_group_label(group), page->out);
-    if (!waits(cascade, index))
+    if (!cascade_waits(cascade, index))
         fputs(group->is_guarded ? ": waits for nobody" : ": unguarded, its own calls are not seen", page->out);
     else if (is_circle)
         fputs(": a circle, it is above", page->out);
