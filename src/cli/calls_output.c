@@ -85,7 +85,7 @@ static void add_call(struct table *table, const struct inflight_call *call, cons
     table_add(table, PLAIN, said->policies ? call->of->identity : "");
 }
 
-void calls_print_table(const struct inflight *inflight, FILE *out)
+void calls_print_table(const struct inflight *inflight, FILE *out, unsigned int indent)
 {
     const struct said said = what_to_say(inflight);
     struct table table;
@@ -96,9 +96,9 @@ void calls_print_table(const struct inflight *inflight, FILE *out)
     table_start(&table, call_columns, CALL_COLUMNS);
     for (size_t i = 0; i < inflight->count; i++)
         add_call(&table, &inflight->at[i], &said);
-    table_print(&table, out, 0);
+    table_print(&table, out, indent);
     if (said.containers)
-        fputs("* by the number of its container\n", out);
+        fprintf(out, "%*s* by the number of its container\n", (int)indent, "");
 }
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "cli/json.h"
 
 /* All of the list, in its order; "No calls in flight." of an empty one. */
-void calls_print_table(const struct inflight *inflight, FILE *out);
+void calls_print_table(const struct inflight *inflight, FILE *out, unsigned int indent);
 /* One call on a line of its own, with the time. */
 void calls_print_line(const struct inflight_call *call, uint64_t wall_ns, FILE *out);
 /* "6 calls in flight, 4 overdue, the oldest 9.8s". */

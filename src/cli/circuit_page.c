@@ -122,8 +122,10 @@ static void print_waits(const struct row *row)
         printf(", %" PRIu32 " overdue", row->waiting.overdue);
     if (row->waiting.calls > 0)
         printf(", the oldest %s", span_format(row->waiting.oldest_ns, span));
-    printf("; at most %" PRIu32 " at once, %s in all\n", row_most_waiting(row),
-           span_format(waits->waited_us * 1000, span));
+    printf("; at most %" PRIu32 " at once\n", row_most_waiting(row));
+    label("Waited");
+    printf("%s in all%s\n", span_format(waits->waited_us * 1000, span),
+           row->waiting.calls > 0 ? "; a call counts when it is over, or beyond its limit" : "");
     label("Last minute");
     if (waits->recent_calls == 0) {
         fputs("no call ended\n", stdout);
@@ -198,17 +200,17 @@ static void print_chart(const struct distribution *distribution)
 
 /* --- what goes on ------------------------------------------------------------------------------------------------- */
 
-static void print_calls(const struct selected *selected, const struct row *row, uint64_t now_ns)
+static void print_calls(const struct selected *selected, uint32_t circuit, uint64_t now_ns)
 {
     struct inflight inflight = {0};
-    if (row->waiting.calls == 0)
-        return;
     inflight_add(&inflight, &selected->segment, selected, now_ns);
-    inflight_keep(&inflight, &(struct inflight_wish){.text = row->destination, .destination = row->destination});
+    inflight_keep_circuit(&inflight, circuit);
     inflight_find_users(&inflight);
     inflight_sort(&inflight);
-    fputc('\n', stdout);
-    calls_print_table(&inflight, stdout);
+    if (inflight.count > 0) {
+        fputs("\n  In flight\n", stdout);
+        calls_print_table(&inflight, stdout, 2);
+    }
     inflight_free(&inflight);
 }
 
@@ -271,9 +273,9 @@ void circuit_page_print(const struct selected *selected, const struct row *row, 
         if (circuit != CIRCUIT_INDEX_NONE) {
             row_waits_read(&waits, &selected->segment, circuit, now_ns, view);
             print_chart(&view->answers);
+            print_calls(selected, circuit, now_ns);
         }
         free(view);
-        print_calls(selected, row, now_ns);
         print_events(&selected->segment, row);
     }
     bool any = false;

@@ -180,6 +180,15 @@ void inflight_keep(struct inflight *inflight, const struct inflight_wish *wish)
     inflight->count = kept;
 }
 
+void inflight_keep_circuit(struct inflight *inflight, uint32_t circuit)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < inflight->count; i++)
+        if (inflight->at[i].circuit_index == circuit)
+            inflight->at[kept++] = inflight->at[i];
+    inflight->count = kept;
+}
+
 void inflight_count(const struct inflight *inflight, struct waiting *circuits)
 {
     for (size_t i = 0; i < inflight->count; i++) {

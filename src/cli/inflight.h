@@ -67,6 +67,8 @@ struct inflight_wish {
     uint64_t older_ns;
 };
 void inflight_keep(struct inflight *inflight, const struct inflight_wish *wish);
+/* Of a list that has one segment's alone: the calls of one of its circuits. */
+void inflight_keep_circuit(struct inflight *inflight, uint32_t circuit);
 
 /* What waits in one circuit. */
 struct waiting {

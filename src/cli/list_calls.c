@@ -227,7 +227,7 @@ static void show_screen(const struct inflight *inflight, const struct selection 
         if (view->as_tree)
             print_tree(inflight, selection, view, page);
         else
-            calls_print_table(inflight, page);
+            calls_print_table(inflight, page, 0);
     }
     colour_page(NULL);
     if (fclose(page) != 0)
@@ -279,7 +279,7 @@ static bool show_once(const struct selection *selection, const struct view *view
             calls_json(&json, &inflight.at[i], wall_ns);
         json_close(&json, ']');
     } else {
-        calls_print_table(&inflight, stdout);
+        calls_print_table(&inflight, stdout, 0);
     }
     inflight_free(&inflight);
     return whole;

@@ -155,6 +155,18 @@ class Calls(unittest.TestCase):
         self.assertIn("is not in use", self.text("-p", self.sandbox.policy_path))
         self.assertEqual(self.calls("-p", self.sandbox.policy_path), [])
 
+    def test_a_circuits_page_has_its_own_calls(self):
+        """The destination has come to another section: it has two circuits, and a page of each."""
+        server = self.silent()
+        for count, target in ((1, "before"), (2, "after")):
+            self.sandbox.policy(f"[{target}]\nmatch = {server.destination}\n")
+            self.hang(server, count=count)
+        for target in ("before", "after"):
+            page = self.sandbox.sockfuse("status", target).stdout
+            self.assertEqual(len(re.findall(r"(?m)^ +\S+ +answer +\d+ +curl ", page)), 1, page)
+            self.assertRegex(page, r"\n  In flight\n +SINCE ")
+            self.assertRegex(page, r"\n  Waited +\S+ in all; a call counts when it is over, or beyond its limit\n")
+
     def test_what_can_not_be_read_is_said(self):
         with open(self.sandbox.state, "w", encoding="ascii") as file:
             file.write("no folder")
