@@ -100,17 +100,23 @@ static bool is_known(const struct selection *selection, const struct inflight_wi
     return false;
 }
 
-/* What can't be seen is said: a policy's file tells it, as far as it can be read. */
-static void tell_hidden(const struct selection *selection)
+/* What can't be seen is said: a policy's file tells it. False: of one that is not in use there is no file either. */
+static bool tell_hidden(const struct selection *selection)
 {
+    bool good = true;
     for (size_t i = 0; i < selection->count; i++) {
         struct running running;
         running_collect(&running, &selection->at[i]);
+        if (running.file == NULL && selection->at[i].segment.map == NULL) {
+            warnx("%s: %s", selection->at[i].identity, running.file_why);
+            good = false;
+        }
         if (running.shown != NULL && running.shown->has_process_scope)
             warnx("%s%s: calls under scope = process are kept by each process to itself, and not shown",
                   selection->at[i].identity, selection->at[i].whose);
         running_free(&running);
     }
+    return good;
 }
 
 /* --- going on ----------------------------------------------------------------------------------------------------- */
@@ -285,10 +291,20 @@ static bool show_once(const struct selection *selection, const struct view *view
     return whole;
 }
 
+static void tell_unused(const struct selection *selection, const struct view *view)
+{
+    /* What a program reads holds calls alone. */
+    FILE *out = view->follow || view->as_dot ? stderr : stdout;
+    if (view->choice.policy_file == NULL)
+        tell_nothing_in_use(selection, out);
+    else
+        fprintf(out, "%s is not in use: there are no calls under it.\n", shown(view->choice.policy_file));
+}
+
 static int show(const struct view *view)
 {
     struct selection selection;
-    bool used = false, good = true;
+    bool used = false;
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
     select_open(&selection, &view->choice, false);
@@ -296,20 +312,17 @@ static int show(const struct view *view)
     bool missed = select_missed(&selection);
     for (size_t i = 0; i < selection.count; i++)
         used = used || selection.at[i].segment.map != NULL;
-    if (!used && !view->as_json && view->choice.policy_file == NULL)
-        tell_nothing_in_use(&selection, view->follow ? stderr : stdout);
-    else if (!used && !view->as_json)
-        fprintf(view->follow ? stderr : stdout, "%s is not in use: there are no calls under it.\n",
-                shown(view->choice.policy_file));
+    bool good = tell_hidden(&selection);
+    if (good && !used && !view->as_json)
+        tell_unused(&selection, view);
     else if (used && !view->follow && view->wish.text != NULL && !is_known(&selection, &view->wish)) {
         warnx("%s: no policy in use has a circuit of that destination or target; sockfuse status lists them",
               view->wish.text);
         good = false;
     }
-    tell_hidden(&selection);
-    if (view->follow)
+    if (good && view->follow)
         good = follow(&selection, view);
-    else if (good && (used || view->as_json))
+    else if (good && (used || view->as_json || view->as_dot))
         good = show_once(&selection, view);
     missed = missed || select_missed(&selection);
     select_close(&selection);
@@ -371,10 +384,8 @@ int command_calls(int argc, char **argv)
             return common_option("calls", help, letter);
         }
     }
-    if (argc - optind > 1) {
-        warnx("calls: unexpected word '%s'; one DEST can be named", argv[optind + 1]);
-        return usage_error("calls");
-    }
+    if (argc - optind > 1)
+        return unexpected_word("calls", argv[optind + 1]);
     if (view.as_tree && view.follow && (view.as_dot || view.as_json || isatty(STDOUT_FILENO) != 1)) {
         warnx("calls: a tree goes on (-f) on a terminal only");
         return usage_error("calls");

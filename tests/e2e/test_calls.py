@@ -167,6 +167,12 @@ class Calls(unittest.TestCase):
             self.assertRegex(page, r"\n  In flight\n +SINCE ")
             self.assertRegex(page, r"\n  Waited +\S+ in all; a call counts when it is over, or beyond its limit\n")
 
+    def test_a_policy_that_is_not_there_is_a_mistake(self):
+        for words in ([], ["-f"], ["--tree"], ["--json"]):
+            result = self.sandbox.sockfuse("calls", *words, "-p", "/nowhere/misspelt.policy")
+            self.assertEqual((result.status, result.stdout), (1, ""), words)
+            self.assertIn("/nowhere/misspelt.policy: can't read", result.stderr)
+
     def test_what_can_not_be_read_is_said(self):
         with open(self.sandbox.state, "w", encoding="ascii") as file:
             file.write("no folder")

@@ -296,6 +296,9 @@ class Chains(Scene):
 
     def test_nothing_and_wrong_words(self):
         self.assertIn("No policy is in use", self.text())
+        nothing = self.sandbox.sockfuse("calls", "--dot")
+        self.assertRegex(nothing.stdout, r"(?s)\Adigraph calls {.*}\n\Z", "Graphviz reads what is there")
+        self.assertIn("No policy is in use", nothing.stderr)
         server = self.silent()
         self.guard(("a", server.destination))
         self.sandbox.run(["true"])
