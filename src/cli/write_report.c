@@ -53,6 +53,16 @@ struct result {
     char *draft; /* NULL: it is written as it stands */
 };
 
+/* Says why, by errno, and leaves no draft behind. */
+static void result_fail(struct result *result)
+{
+    warn("%s can't be written", result->path);
+    if (result->draft != NULL)
+        unlink(result->draft);
+    free(result->draft);
+    result->draft = NULL;
+}
+
 static bool result_open(struct result *result, const char *path)
 {
     struct stat there;
@@ -76,7 +86,7 @@ static bool result_open(struct result *result, const char *path)
         result->out = fopen(path, "we");
     }
     if (result->out == NULL)
-        warn("%s can't be written", path);
+        result_fail(result);
     return result->out != NULL;
 }
 
@@ -92,12 +102,10 @@ static bool result_close(struct result *result)
         good = rename(result->draft, real != NULL ? real : result->path) == 0;
         free(real);
     }
-    if (!good) {
-        warn("%s can't be written", result->path);
-        if (result->draft != NULL)
-            unlink(result->draft);
-    }
-    free(result->draft);
+    if (!good)
+        result_fail(result);
+    else
+        free(result->draft);
     return good;
 }
 
