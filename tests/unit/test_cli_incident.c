@@ -295,25 +295,26 @@ static void what_failed_before_a_closing_or_behind_it_is_none_of_the_next_incide
 
 static void an_operators_word_on_a_closed_circuit_is_no_outage(void **state)
 {
-    struct event forced = event_at(EVENT_FORCED, 2500);
+    struct event forced = event_at(EVENT_FORCED, 2500), closed = event_at(EVENT_CLOSE, 2500);
     (void)state;
     forced.kind = FORCED_CLOSED;
-    forced.from = forced.to = CIRCUIT_CLOSED;
-    forced.reason = REASON_FORCED;
+    forced.from = forced.to = closed.from = closed.to = CIRCUIT_CLOSED;
+    forced.reason = closed.reason = REASON_FORCED;
     tell(forced);
+    tell(closed);
     incidents(0);
 }
 
 static void who_has_waited_longest_comes_first_and_so_does_what_was_most_often(void **state)
 {
-    struct event reset = event_at(EVENT_FAILURE, 900), hangs = event_at(EVENT_FAILURE, 1100);
+    struct event silence = event_at(EVENT_FAILURE, 900), hangs = event_at(EVENT_FAILURE, 1100);
     (void)state;
-    reset.kind = FAILURE_RESET;
+    silence.kind = FAILURE_CONNECT_TIMEOUT;
     hangs.kind = FAILURE_RESPONSE_TIMEOUT;
     hangs.elapsed_ms = 500;
     hangs.pid = 2;
     hangs.overran = OVERRAN_HANGS;
-    tell(reset);
+    tell(silence);
     fails(1000, 100, 1, false);
     tell(hangs);
     opens(1200, CIRCUIT_CLOSED, 3, 0);
