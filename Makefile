@@ -176,6 +176,10 @@ $(FUZZERS): $(BUILD)/%: %.c $(FUZZ_MAIN) $(FUZZ_SOURCES) \
 
 demo: ## the main job, on the screen, in under a minute
 	@BUILD=$(BUILD) scripts/demo
+cascade: ## a page that dies of another's dependency, without sockfuse and with it, and the picture of that
+	@scripts/setup cascade
+	@$(MAKE) --no-print-directory BUILD=$(BUILD) all
+	@BUILD=$(BUILD) /usr/bin/python3 -B scripts/cascade
 test: ## every test; installs what the tests need and is missing
 	@BUILD=$(BUILD) scripts/test
 test-unit: ## the core's tests
@@ -271,8 +275,8 @@ help: ## this list
 
 always:
 .PHONY: all lib32 page fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
-        fuzz-programs test-programs demo test test-unit test-preload test-e2e matrix check-sanitizers coverage fuzz \
-        bench install uninstall clean help always
+        fuzz-programs test-programs demo cascade test test-unit test-preload test-e2e matrix check-sanitizers coverage \
+        fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
