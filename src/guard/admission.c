@@ -18,6 +18,7 @@
 #include "guard/report.h"
 #include "guard/settle.h"
 #include "segment/bulkhead.h"
+#include "segment/circuit_evidence.h"
 #include "segment/circuits.h"
 #include "segment/layout.h"
 
@@ -110,6 +111,8 @@ OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const st
 
     caller.counts_itself = true;
     caller.address = circuit_address_index(circuit, attempt->address_key);
+    evidence_note_address(&circuits_entry(guard->segment, attempt->circuit)->evidence, caller.address,
+                          attempt->address_key, attempt->endpoint);
     caller.token = calls_note_probe(guard->segment, call, caller.address);
     /* While the circuit is closed nobody asks for them. */
     if (!circuit_is_closed(circuit))

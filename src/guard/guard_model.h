@@ -49,12 +49,19 @@ struct guard {
     _Atomic uint32_t sharers_cursor; /* whose share is asked about next */
 };
 
+/*
+ * Of the ticket of a call that passes against its circuit's word: no circuit ever knew it (generations have 46 bits at
+ * the most). Its outcome is counted as what it is, and changes nothing else.
+ */
+#define SHADOW_GENERATION UINT64_MAX
+
 /* An attempt, as the engine sees it. */
 struct attempt {
     const struct target *target;
-    uint32_t circuit;         /* from circuits_find */
-    uint64_t address_key;     /* endpoint_hash of where it goes */
-    const uint64_t *siblings; /* the same of all addresses that the destination's name has here; may be NULL */
+    uint32_t circuit;                /* from circuits_find */
+    uint64_t address_key;            /* endpoint_hash of where it goes */
+    const struct endpoint *endpoint; /* the same in full, or NULL: it is known by now, or to nobody */
+    const uint64_t *siblings;        /* the same of all addresses that the destination's name has here; may be NULL */
     size_t sibling_count;
     unsigned int shard;
 };

@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "segment/calls.h"
+#include "segment/circuit_evidence.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
@@ -143,18 +145,94 @@ APART void report_outcome(const struct guard *guard, const struct call_view *cal
     journal_append(guard->segment, &event);
 }
 
+/* In which ring of the circuit's evidence a call's end is kept. */
+static enum evidence_ring ring_of(const struct call_view *call)
+{
+    if (call->ticket.generation == SHADOW_GENERATION)
+        return EVIDENCE_OBSERVED;
+    return call->ticket.token != 0 ? EVIDENCE_PROBES : EVIDENCE_CLOSED;
+}
+
+static uint32_t lower_half_of_address(const struct guard *guard, const struct call_view *call)
+{
+    const struct circuit *circuit = circuits_at(guard->segment, call->circuit);
+
+    return circuit != NULL ? (uint32_t)circuit_address_key(circuit, call->ticket.address) : 0;
+}
+
+/* Keeps an end as evidence of the circuit's: a failure, or a success that was slow. */
+static void keep(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                 const struct event *event)
+{
+    struct evidence evidence = {
+        .time_ns = event->time_ns,
+        .mono_ns = event->mono_ns,
+        .counted_ns = ending->at_ns,
+        .elapsed_ns = ending->elapsed_ns,
+        .pid = event->pid,
+        .number = calls_number(call),
+        .address = lower_half_of_address(guard, call),
+        .generation = (uint32_t)call->ticket.generation,
+        .error = (int16_t)ending->error,
+        .http_status = (uint16_t)ending->http_status,
+        .kind = event->kind,
+        .overran = event->overran,
+        .phase = (uint8_t)call->phase,
+        .marks = (uint8_t)((call->injected ? EVIDENCE_INJECTED : 0) | (ending->outcome.slow ? EVIDENCE_SLOW : 0)),
+    };
+
+    memcpy(evidence.program, event->program, sizeof evidence.program);
+    evidence_note(guard->segment, call->circuit, ring_of(call), &evidence);
+}
+
 APART void report_failure(const struct guard *guard, const struct call_view *call, const struct ending *ending,
                           bool late, uint64_t now_ns)
 {
-    struct circuit_entry *entry = circuits_entry(guard->segment, call->circuit);
     struct event event;
 
     start_ended(&event, guard, EVENT_FAILURE, call, ending, now_ns);
     event.late = late;
     event.http_status = (uint16_t)ending->outcome.http_status;
     journal_append(guard->segment, &event);
-    if (entry != NULL && !late)
-        freeze(entry->failures, &entry->failure_writes, &event);
+    if (!late)
+        keep(guard, call, ending, &event);
+}
+
+APART void report_slow(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                       uint64_t now_ns)
+{
+    struct event event;
+
+    start_ended(&event, guard, EVENT_OUTCOME, call, ending, now_ns);
+    keep(guard, call, ending, &event);
+}
+
+APART void report_opening(const struct guard *guard, const struct call_view *call, const struct settings *settings,
+                          const struct transition *transition, uint64_t at_ns, uint64_t now_ns)
+{
+    struct opening opening = {
+        .time_ns = clock_wall_ns(),
+        .mono_ns = now_ns,
+        .counted_ns = at_ns,
+        .pause_ns = transition->pause_ns,
+        .window = settings->window,
+        .slow_call_ns = settings->slow_call_ns,
+        .failure_threshold = settings->failure_threshold,
+        .minimum_calls = settings->minimum_calls,
+        .failure_rate_permille = settings->failure_rate_permille,
+        .slow_call_rate_permille = settings->slow_call_rate_permille,
+        .failures = transition->failures,
+        .window_calls = count32(transition->window.calls),
+        .window_failed = count32(transition->window.failed),
+        .window_slow = count32(transition->window.slow),
+        .pid = guard->pid,
+        .generation = (uint32_t)call->ticket.generation,
+        .reason = (uint8_t)transition->reason,
+        .injected = call->injected,
+    };
+
+    memcpy(opening.program, guard->program, sizeof opening.program);
+    evidence_note_opening(guard->segment, call->circuit, &opening);
 }
 
 APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)

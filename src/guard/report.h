@@ -35,9 +35,15 @@ struct ending {
 /* A call of whatever outcome: journal. `late`: it did not count for the circuit's state. */
 void report_outcome(const struct guard *guard, const struct call_view *call, const struct ending *ending, bool late,
                     uint64_t now_ns);
-/* A failed call: journal, and the circuit's frozen evidence, which one that was late does not replace. */
+/* A failed call: journal, and the circuit's evidence, which has none that was late. */
 void report_failure(const struct guard *guard, const struct call_view *call, const struct ending *ending, bool late,
                     uint64_t now_ns);
+
+/* A success that was slow, where slow calls count: the circuit's evidence. */
+void report_slow(const struct guard *guard, const struct call_view *call, const struct ending *ending, uint64_t now_ns);
+/* The call's outcome opened its circuit, which was closed, as of `at_ns`: the circuit's evidence. */
+void report_opening(const struct guard *guard, const struct call_view *call, const struct settings *settings,
+                    const struct transition *transition, uint64_t at_ns, uint64_t now_ns);
 
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);

@@ -99,6 +99,10 @@ OWN_FRAME void settle_call(const struct guard *guard, const struct target *targe
         report_outcome(guard, call, ending, late, now_ns);
     if (ending->outcome.verdict == VERDICT_FAILURE)
         report_failure(guard, call, ending, late, now_ns);
+    else if (ending->outcome.slow && !late)
+        report_slow(guard, call, ending, now_ns);
+    if (transitions.count > 0 && transitions.at[0].from == CIRCUIT_CLOSED)
+        report_opening(guard, call, &target->breaker, &transitions.at[0], ending->at_ns, now_ns);
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
 

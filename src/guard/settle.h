@@ -15,12 +15,6 @@
 #include "segment/calls.h"
 
 /*
- * Of the ticket of a call that passes against its circuit's word: no circuit ever knew it (generations have 46 bits at
- * the most). Its outcome is counted as what it is, and changes nothing else.
- */
-#define SHADOW_GENERATION UINT64_MAX
-
-/*
  * The settings a circuit of this target goes by in that mode: `closed` never opens one. `room` is where changed ones
  * are kept.
  */

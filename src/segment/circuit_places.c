@@ -16,6 +16,7 @@
 #include "base/shared.h"
 #include "segment/bulkhead.h"
 #include "segment/calls.h"
+#include "segment/circuit_evidence.h"
 #include "segment/forced.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
@@ -166,10 +167,9 @@ static void clear_history(const struct segment *segment, struct circuit_entry *e
 {
     latency_reset(&segment->latency[entry - segment->circuits]);
     circuit_reset(&entry->circuit);
-    for (unsigned int i = 0; i < 2; i++) {
-        atomic_store_explicit(&entry->failures[i].stamp, 0, memory_order_relaxed);
+    evidence_clear(&entry->evidence);
+    for (unsigned int i = 0; i < 2; i++)
         atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
-    }
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
 }
 

@@ -80,13 +80,6 @@ static bool read_later(const struct event_slot slots[2], struct event *event)
     return true;
 }
 
-bool circuits_last_failure(const struct segment *segment, uint32_t index, struct event *event)
-{
-    const struct circuit_entry *entry = circuits_entry(segment, index);
-
-    return entry != NULL && read_later(entry->failures, event);
-}
-
 bool circuits_last_transition(const struct segment *segment, uint32_t index, struct event *event)
 {
     const struct circuit_entry *entry = circuits_entry(segment, index);

@@ -16,10 +16,11 @@
 #include "breaker/latency.h"
 #include "policy/capacity.h"
 #include "segment/event.h"
+#include "segment/evidence_model.h"
 #include "segment/segment_model.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
-#define SEGMENT_VERSION 4u
+#define SEGMENT_VERSION 5u
 #define SEGMENT_IDENTITY_MAX 4096u
 #define SEGMENT_BASE_GRAIN 65536u /* the base's size is a multiple: what lies behind it can be mapped by itself */
 #define BOOT_ID_SIZE 40u
@@ -44,14 +45,15 @@ struct circuit_entry {
     _Atomic uint32_t ready;
     uint32_t reserved;
     _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (operator.c) */
-    _Atomic uint64_t last_used_ns;                      /* circuits' clock, coarse */
-    _Atomic uint64_t refusal_noted;                     /* which first refusals are in the journal (report.c) */
-    _Atomic uint32_t failure_writes, transition_writes; /* which of the two slots is next */
+    _Atomic uint64_t last_used_ns;      /* circuits' clock, coarse */
+    _Atomic uint64_t refusal_noted;     /* which first refusals are in the journal (report.c) */
+    _Atomic uint32_t failure_writes;    /* serial of the last piece of evidence */
+    _Atomic uint32_t transition_writes; /* which of the two slots is next */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
     struct circuit circuit;
-    struct event_slot failures[2];           /* the last failure, frozen here when the journal has gone on */
-    struct event_slot transitions[2];        /* the last transition */
+    struct circuit_evidence evidence;        /* the failures of interest, and the last opening */
+    struct event_slot transitions[2];        /* the last transition, frozen here when the journal has gone on */
     _Atomic uint64_t rehearsals[REHEARSALS]; /* run:32 | number of its next attempt:32; 0: free (fault_numbers.c) */
     _Atomic uint64_t connections;            /* that have a share, and the last step that was counted (bulkhead.c) */
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
@@ -199,13 +201,18 @@ LAYOUT_PIN(circuit_entry, transition_writes, 44);
 LAYOUT_PIN(circuit_entry, target, 48);
 LAYOUT_PIN(circuit_entry, destination, 176);
 LAYOUT_PIN(circuit_entry, circuit, 448);
-LAYOUT_PIN(circuit_entry, failures, 11968);
-LAYOUT_PIN(circuit_entry, transitions, 12992);
-LAYOUT_PIN(circuit_entry, rehearsals, 14016);
-LAYOUT_PIN(circuit_entry, connections, 14048);
-LAYOUT_PIN(circuit_entry, recounted_ns, 14056);
-LAYOUT_PIN(circuit_entry, sought_ns, 14064);
-_Static_assert(sizeof(struct circuit_entry) == 14080, "pinned");
+LAYOUT_PIN(circuit_entry, evidence, 11968);
+LAYOUT_PIN(circuit_entry, transitions, 14272);
+LAYOUT_PIN(circuit_entry, rehearsals, 15296);
+LAYOUT_PIN(circuit_entry, connections, 15328);
+LAYOUT_PIN(circuit_entry, recounted_ns, 15336);
+LAYOUT_PIN(circuit_entry, sought_ns, 15344);
+_Static_assert(sizeof(struct circuit_entry) == 15360, "pinned");
+LAYOUT_PIN(circuit_evidence, slots, 16);
+LAYOUT_PIN(circuit_evidence, openings, 1744);
+LAYOUT_PIN(circuit_evidence, addresses, 2016);
+LAYOUT_PIN(evidence_slot, evidence, 8);
+LAYOUT_PIN(opening_slot, opening, 8);
 LAYOUT_PIN(call, circuit, 4);
 LAYOUT_PIN(call, state, 8);
 LAYOUT_PIN(call, injected, 52);

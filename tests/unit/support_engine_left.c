@@ -82,7 +82,7 @@ static uint64_t circuit_left(const struct circuit_entry *entry)
     const size_t counters = offsetof(struct circuit_entry, circuit.counters);
     const size_t window = offsetof(struct circuit_entry, circuit.window);
     const size_t buckets = offsetof(struct circuit_entry, circuit.window.buckets);
-    const size_t rest = offsetof(struct circuit_entry, failures);
+    const size_t rest = offsetof(struct circuit_entry, evidence);
     const char *bytes = (const char *)entry;
     uint64_t left = mix_bytes(sums_left(&entry->circuit), bytes, counters);
     left = mix_bytes(left, bytes + window, buckets - window);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "segment/circuit_evidence.h"
 #include "segment/layout.h"
 
 static void a_destination_is_made_once_and_found_again(void **state)
@@ -93,7 +94,17 @@ static void the_time_of_the_last_use_is_written_at_most_once_a_second(void **sta
 
 /* --- evidence --- */
 
-static void the_later_of_the_two_frozen_events_is_shown_also_when_one_is_torn(void **state)
+/* The place of the piece of evidence with that serial number; where it is torn nobody finds it. */
+static struct evidence_slot *slot_of(struct circuit_entry *entry, uint32_t serial)
+{
+    for (unsigned int i = 0; i < EVIDENCE_SLOTS; i++)
+        if (atomic_load(&entry->evidence.slots[i].stamp) == serial)
+            return &entry->evidence.slots[i];
+    fail_msg("there is no evidence with the number %u", serial);
+    return NULL;
+}
+
+static void the_last_failure_that_is_whole_is_shown_also_when_later_ones_are_torn(void **state)
 {
     static const uint32_t counts[] = {0, INT32_MAX - 1, INT32_MAX, UINT32_MAX - 1, UINT32_MAX};
     struct guard_bench *bench = *state;
@@ -102,20 +113,20 @@ static void the_later_of_the_two_frozen_events_is_shown_also_when_one_is_torn(vo
 
     bench->target.breaker.failure_threshold = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) { /* the count may wrap between the two */
-        unsigned int later = (counts[i] + 1) % 2;
-
-        atomic_store(&entry->failures[0].stamp, 0);
-        atomic_store(&entry->failures[1].stamp, 0);
+        evidence_clear(&entry->evidence);
         atomic_store(&entry->failure_writes, counts[i]);
         bench_fail(bench);
+        const uint32_t first = atomic_load(&entry->failure_writes);
         bench->now_ns += 7;
         bench_fail(bench);
+        const uint32_t second = atomic_load(&entry->failure_writes);
+        assert_true(first != 0 && second != 0);
         assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
         assert_int_equal(event.mono_ns, bench->now_ns);
-        entry->failures[later].event.mono_ns ^= 1; /* torn */
+        slot_of(entry, second)->evidence.mono_ns ^= 1; /* torn */
         assert_true(circuits_last_failure(&bench->segment, bench->circuit, &event));
         assert_int_equal(event.mono_ns, bench->now_ns - 7);
-        entry->failures[1 - later].event.mono_ns ^= 1;
+        slot_of(entry, first)->evidence.mono_ns ^= 1;
         assert_false(circuits_last_failure(&bench->segment, bench->circuit, &event));
     }
 }
@@ -177,7 +188,7 @@ int main(void)
         GUARD_TEST(the_longest_names_are_kept_whole),
         GUARD_TEST(who_finds_a_place_of_a_killed_claimer_writes_its_texts),
         GUARD_TEST(the_time_of_the_last_use_is_written_at_most_once_a_second),
-        GUARD_TEST(the_later_of_the_two_frozen_events_is_shown_also_when_one_is_torn),
+        GUARD_TEST(the_last_failure_that_is_whole_is_shown_also_when_later_ones_are_torn),
         GUARD_TEST(many_threads_make_each_destination_once),
     };
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "segment/calls.h"
+#include "segment/circuit_evidence.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
@@ -81,6 +82,25 @@ static bool look_and_go_on(const char *path, void *context)
     return true;
 }
 
+static void look_at_evidence(const struct segment *segment, uint32_t circuit)
+{
+    static struct evidence_view view;
+    char text[DESTINATION_MAX];
+    assert_true(evidence_read(segment, circuit, &view));
+    assert_true(view.count + view.unreadable <= EVIDENCE_SLOTS);
+    for (unsigned int i = 0; i < view.count; i++) {
+        const struct evidence *at = &view.at[i].evidence;
+        assert_true(at->kind < FAILURE_KINDS && at->phase <= PHASE_ANSWERED && at->overran <= OVERRAN_CAME);
+        assert_true(strlen(at->program) < sizeof at->program);
+        evidence_address(segment, circuit, at->address, text);
+    }
+    if (view.has_opening)
+        assert_true(view.opening.reason < TRANSITION_REASONS &&
+                    strlen(view.opening.program) < sizeof view.opening.program);
+    evidence_note(segment, circuit, EVIDENCE_PROBES, &(struct evidence){.pid = 1});
+    evidence_note_opening(segment, circuit, &(struct opening){.pid = 1});
+}
+
 /* Calls all that may be called on a segment. */
 static void use_all(struct state *place)
 {
@@ -113,6 +133,7 @@ static void use_all(struct state *place)
         assert_non_null(circuits_at(segment, index));
         if (circuits_last_failure(segment, index, &event))
             assert_true(event_line(&event, line, sizeof line) > 0);
+        look_at_evidence(segment, index);
         if (circuits_last_transition(segment, index, &event))
             assert_true(event_line(&event, line, sizeof line) > 0);
     }
