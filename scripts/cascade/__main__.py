@@ -27,13 +27,14 @@ BUILD = pathlib.Path(os.environ.get("BUILD") or "build").resolve()
 SOCKFUSE = BUILD / "sockfuse"
 WORKERS = 32
 RATES = {"/": 60, "/pay": 20}  # visitors a second
-BEFORE, OUTAGE, AFTER = 2.0, float(os.environ.get("OUTAGE") or 20), 4.0  # seconds
+BEFORE, OUTAGE, AFTER = 2.0, float(os.environ.get("OUTAGE") or 20), 6.0  # seconds
 SHOPS_PATIENCE, VISITORS_PATIENCE = 3.0, 3.0
 POLICY = """\
 [defaults]
 failure_threshold = 3
 response_timeout  = 1s
 reset_timeout     = 2s
+reset_timeout_max = 4s
 
 [payments]
 match             = 127.0.0.1:{payments}
