@@ -56,6 +56,12 @@ static inline unsigned int counter_of_refusal(enum admission admission)
     return COUNT_REFUSED_BY + (unsigned int)admission - (unsigned int)ADMIT_REFUSED_OPEN;
 }
 
+/* The counter of transitions to a state. */
+static inline unsigned int counter_of_state(enum circuit_state to)
+{
+    return to == CIRCUIT_OPEN ? COUNT_OPENED : to == CIRCUIT_HALF_OPEN ? COUNT_HALF_OPENED : COUNT_CLOSED;
+}
+
 /* A change of state, reported to the one caller that made it, for the journal. from == to: none happened. */
 struct transition {
     enum circuit_state from, to;

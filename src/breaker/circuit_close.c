@@ -36,6 +36,7 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
         if (word.state != CIRCUIT_OPEN && word.state != CIRCUIT_HALF_OPEN)
             return;
         atomic_store_explicit(&circuit->state_since_ns, now_ns, memory_order_relaxed);
+        counters_add(&circuit->counters, 0, COUNT_CLOSED);
         transitions->at[transitions->count++] = (struct transition){
             .from = (enum circuit_state)word.state,
             .to = CIRCUIT_CLOSED,

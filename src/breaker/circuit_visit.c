@@ -56,10 +56,9 @@ void visit_report(struct visit *visit, enum circuit_state to, enum transition_re
     atomic_store_explicit(&circuit->state_since_ns, at_ns, memory_order_relaxed);
     atomic_store_explicit(&circuit->overrun_generation, reason == REASON_PROBE_TIMEOUT ? visit->word.generation : 0,
                           memory_order_relaxed);
-    if (to == CIRCUIT_OPEN) {
+    if (to == CIRCUIT_OPEN)
         atomic_store_explicit(&circuit->pause_ns, pause_ns, memory_order_relaxed);
-        visit_count(visit, COUNT_OPENED);
-    }
+    visit_count(visit, counter_of_state(to));
     if (visit->transitions->count < TRANSITIONS_MAX)
         visit->transitions->at[visit->transitions->count++] = (struct transition){
             .from = (enum circuit_state)visit->word.state,

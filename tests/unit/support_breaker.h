@@ -31,7 +31,7 @@ struct breaker_bench {
     struct transitions last;  /* of the last call */
     enum circuit_state state; /* after all transitions so far */
     unsigned int transitions; /* reported so far */
-    unsigned int openings;    /* of them, to open */
+    unsigned int made[3];     /* of them, to each state */
     unsigned int admitted, settled, refused;
     uint32_t dead_holder;  /* the one that is dead; 0: none */
     unsigned int asked;    /* how often somebody's life was asked for */

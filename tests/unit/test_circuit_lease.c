@@ -163,6 +163,7 @@ static void close_by_force(struct breaker_bench *bench)
     circuit_close(bench->circuit, bench->now_ns, &transitions);
     bench->state = CIRCUIT_CLOSED;
     bench->transitions += transitions.count;
+    bench->made[CIRCUIT_CLOSED] += transitions.count;
 }
 
 static void an_answer_after_the_deadline_changes_nothing_of_a_circuit_that_was_closed_and_opened_since(void **state)

@@ -88,6 +88,7 @@ static void model_note(struct model *model, enum circuit_state to, enum transiti
 {
     model->overrun = reason == REASON_PROBE_TIMEOUT ? model->era : 0;
     model->made.at[model->made.count++] = (struct transition){.from = model->state, .to = to, .reason = reason};
+    model->counts[counter_of_state(to)]++;
     model->state = to;
 }
 
@@ -112,7 +113,6 @@ static void model_open(struct trial *trial, uint32_t step, uint64_t at, enum tra
     model->step = step;
     model->deadline = at + pause;
     model->failures = model->successes = model->probe_count = 0;
-    model->counts[COUNT_OPENED]++;
 }
 
 static bool model_expire(struct trial *trial)
