@@ -229,6 +229,8 @@ $(BUILD)/lint/%.tidy $(BUILD)/lint/%.deep: %.c $(TIDY_RULES)
 
 # --- install ---------------------------------------------------------------------------------------------------------
 
+# What goes by the names of `sockfuse metrics`: alerts for Prometheus, and a dashboard for Grafana.
+METRICS := $(wildcard src/metrics/*.json src/metrics/*.yml)
 # A manual page's section is how its name ends.
 MAN_PAGES := $(wildcard src/man/*.[1-8])
 section = $(patsubst .%,%,$(suffix $(1)))
@@ -252,6 +254,7 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	[ ! -e $(PAGE) ] || { install -d '$(DESTDIR)$(DATADIR)' && \
 	    $(call put,644,$(PAGE),$(DESTDIR)$(DATADIR)/report.html); }
 	$(call put_each,policies/*.policy,$(DESTDIR)$(DATADIR)/policies)
+	$(call put_each,$(METRICS),$(DESTDIR)$(DATADIR)/metrics)
 	$(foreach number,$(sort $(call section,$(MAN_PAGES))),$(call put_each,src/man/*.$(number),$(DESTDIR)$(MANDIR)/man$(number)) &&) :
 	$(call put,644,src/completion/sockfuse.bash,$(DESTDIR)$(COMPDIR)/sockfuse)
 
@@ -262,9 +265,10 @@ uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so' \
 	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
+	rm -f $(patsubst src/%,'$(DESTDIR)$(DATADIR)/%',$(METRICS))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse' '$(DESTDIR)$(DATADIR)/report.html'
 	rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null || :
-	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)'
+	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)/metrics' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -28,6 +28,7 @@ int command_check(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_calls(int argc, char **argv);
 int command_events(int argc, char **argv);
+int command_metrics(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);
@@ -57,7 +58,8 @@ enum {
     OPTION_OLDER,
     OPTION_TRACE,
     OPTION_TREE,
-    OPTION_DOT
+    OPTION_DOT,
+    OPTION_FORMAT
 };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */

@@ -62,6 +62,7 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
 {
     const struct circuit *circuit = circuits_at(segment, index);
     row->called = true;
+    row->circuit = index;
     circuit_observe(circuit, settings_of(row->target), now_ns, &row->view);
     circuit_observe_holders(circuit, is_alive, (void *)(uintptr_t)segment, &row->view);
     for (unsigned int i = 0; i < COUNTERS; i++)

@@ -30,7 +30,8 @@ struct row {
     char target_name[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX]; /* "": no destination is known yet, for the patterns leave it open */
     const struct target *target;       /* NULL: the policy has it no more, or could not be read */
-    bool called;                       /* a circuit stands in the table */
+    bool called;                       /* a circuit stands in the table; then: */
+    uint32_t circuit;                  /* its index, as long as nobody else gets its place */
     enum ended ended;
     size_t order; /* where it stands among the others: by policy and target */
     struct circuit_view view;

@@ -5,11 +5,8 @@
  * that is there stays until its successor is whole.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/page.h"
+#include "cli/result_file.h"
 #include "cli/story.h"
 #include "cli/story_json.h"
 #include "cli/story_present.h"
@@ -44,71 +42,6 @@ struct wish {
     size_t file_count;
 };
 
-/* --- where it goes ------------------------------------------------------------------------------------------------ */
-
-/* A file that is being written under another name, until it is whole. */
-struct result {
-    FILE *out;
-    const char *path;
-    char *draft; /* NULL: it is written as it stands */
-};
-
-/* Says why, by errno, and leaves no draft behind. */
-static void result_fail(struct result *result)
-{
-    warn("%s can't be written", result->path);
-    if (result->draft != NULL)
-        unlink(result->draft);
-    free(result->draft);
-    result->draft = NULL;
-}
-
-static bool result_open(struct result *result, const char *path)
-{
-    struct stat there;
-    *result = (struct result){.path = path};
-    if (strcmp(path, "-") == 0) {
-        result->out = stdout;
-        return true;
-    }
-    const bool exists = stat(path, &there) == 0;
-    if (!exists || S_ISREG(there.st_mode)) {
-        /* Behind a link the file itself is replaced. */
-        char *real = exists ? realpath(path, NULL) : NULL;
-        result->draft = format_text("%s.XXXXXX", real != NULL ? real : path);
-        free(real);
-        const int descriptor = mkostemp(result->draft, O_CLOEXEC);
-        const mode_t mask = umask(0);
-        umask(mask);
-        if (descriptor >= 0 && fchmod(descriptor, exists ? there.st_mode & 0777 : 0666 & ~mask) == 0)
-            result->out = fdopen(descriptor, "w");
-    } else {
-        result->out = fopen(path, "we");
-    }
-    if (result->out == NULL)
-        result_fail(result);
-    return result->out != NULL;
-}
-
-/* False: it could not be written whole, which was said; what was there before is there still. */
-static bool result_close(struct result *result)
-{
-    if (result->out == stdout)
-        return finish_output(EXIT_SUCCESS) == EXIT_SUCCESS;
-    bool good = fflush(result->out) == 0 && ferror(result->out) == 0;
-    good = fclose(result->out) == 0 && good;
-    if (good && result->draft != NULL) {
-        char *real = realpath(result->path, NULL);
-        good = rename(result->draft, real != NULL ? real : result->path) == 0;
-        free(real);
-    }
-    if (!good)
-        result_fail(result);
-    else
-        free(result->draft);
-    return good;
-}
-
 /* --- what it is of ------------------------------------------------------------------------------------------------ */
 
 static bool tell_files(struct story *story, const struct wish *wish)
@@ -126,7 +59,7 @@ static bool write_page(const struct page *page, const struct story *story, const
                        const struct present *present)
 {
     struct json json;
-    struct result result;
+    struct result_file result;
     char *text = NULL, time[32];
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -150,7 +83,7 @@ static bool write_page(const struct page *page, const struct story *story, const
     json_close(&json, '}');
     if (fclose(out) != 0)
         err(EXIT_FAILURE, "no memory");
-    bool good = result_open(&result, wish->page_path);
+    bool good = result_open(&result, wish->page_path, RESULT_MODE_USUAL);
     if (good) {
         page_write(page, text, length, result.out);
         good = result_close(&result);
@@ -161,8 +94,8 @@ static bool write_page(const struct page *page, const struct story *story, const
 
 static bool write_trace(const struct story *story, const char *path)
 {
-    struct result result;
-    if (!result_open(&result, path))
+    struct result_file result;
+    if (!result_open(&result, path, RESULT_MODE_USUAL))
         return false;
     story_trace(story, result.out);
     return result_close(&result);

@@ -59,6 +59,8 @@ _sockfuse() {
     elif [[ $command == run && ($before == -o || $before == --option) ]]; then
         words=$(_sockfuse_keys "$sockfuse")
         compopt -o nospace 2>/dev/null
+    elif [[ $command == metrics && $before == --format ]]; then
+        words='openmetrics prometheus'
     elif [[ $before == --for || ($command == run && $word != -* && $before != -*) ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$word" | sort -u)
         return

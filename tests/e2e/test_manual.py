@@ -222,6 +222,8 @@ class Pages(unittest.TestCase):
                 self.assertIn(f"usr/share/man/man{name[-1]}/{name}", found)
             for path in glob.glob(str(ROOT / "policies/*.policy")):
                 self.assertIn(f"usr/share/sockfuse/policies/{os.path.basename(path)}", found)
+            for name in "alerts.yml", "grafana-dashboard.json":
+                self.assertIn(f"usr/share/sockfuse/metrics/{name}", found)
             self.assertIn("usr/bin/sockfuse", found)
             self.assertIn("usr/share/sockfuse/report.html", found)
             self.assertIn("usr/share/bash-completion/completions/sockfuse", found)

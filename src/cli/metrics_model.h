@@ -1,0 +1,54 @@
+/*
+ * metrics_model.h - what `sockfuse metrics` tells of circuits and policies, in the shape in which it is written.
+ *
+ * Labels stand as they are written: escaped, and with whatever could drive a terminal shown as \xNN. So two circuits
+ * that would be told apart by nothing have the same labels, and are one here.
+ */
+#ifndef SOCKFUSE_CLI_METRICS_MODEL_H
+#define SOCKFUSE_CLI_METRICS_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "breaker/circuit.h"
+#include "breaker/counters.h"
+#include "segment/segment_model.h"
+
+#define WAIT_BOUNDS 18u
+
+/* How many waits were shorter than each bound, and all of them; their sum, by the middles of the fine buckets. */
+struct metered_waits {
+    uint64_t below[WAIT_BOUNDS], count, sum_us;
+};
+
+struct metered_circuit {
+    char *labels; /* user, policy, target, destination */
+    size_t order; /* as it was found */
+    enum circuit_state state;
+    bool is_active; /* a running program can use it */
+    bool is_forced;
+    uint32_t failures;
+    uint64_t counts[COUNTERS];
+    uint32_t in_flight, waiting, overdue, most_waiting;
+    uint64_t oldest_ns, waited_us;
+    bool has_limit; /* max_connections */
+    uint32_t connections, max_connections;
+    uint32_t statuses; /* a bit for each place of COUNT_HTTP_STATUS that the policy lists */
+    struct metered_waits connects, answers;
+};
+
+struct metered_policy {
+    char *labels; /* user, policy */
+    size_t order;
+    uint64_t processes, no_room[NO_ROOM_KINDS], apart, log_lost;
+};
+
+struct metrics {
+    struct metered_circuit *circuits;
+    struct metered_policy *policies;
+    size_t circuit_count, policy_count;
+    size_t unreadable; /* segments and folders that could not be looked into */
+};
+
+#endif
