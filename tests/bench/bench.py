@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from figures import NotMeasured, Table, alternate
-from loads import EachConnection, Haproxy, KeptAlive, NginxStream, Pings
+from loads import SERVERS_PROCESSOR, EachConnection, Haproxy, KeptAlive, NginxStream, Pings, on_processor
 from sampling import sample, system_calls
 
 BUILD = os.environ["BUILD"]
@@ -53,6 +53,10 @@ GROWING = (
 )
 FROM_A_TENTH = ("overdue",)  # not beside one other: a call charges up to so many
 MOST = {"patterns": 4}  # which are all read at the start
+LIVES_OF_GROWTH = 2
+# For the processes of all lives: a new one asks but a few others whether they are dead, and passes unguarded where they
+# are not.
+PLACES = min((LIVES_OF_GROWTH + 1) * OTHERS + 100, 4000)
 
 
 class Bench:
@@ -143,14 +147,14 @@ class Bench:
         def policy(count):
             text = (make_policy or (lambda _: POLICIES["tracked"]))(count)
             return self.write(f"{walk}-{count}", "[defaults]\nfailure_threshold = 0\nfailure_rate = 0\n"
-                              f"capacity = {many + 100} circuits\n{text}")
+                              f"capacity = {many + 100} circuits {PLACES} processes\n{text}")
 
         def side(count):
             env = self.environment(f"{walk}-{count}", policy(count))
             return [self.sampler, walk, str(count)], {**env, **({"SOCKFUSE_CLOCK": self.clock} if few > 1 else {})}
 
         def measure():
-            self.table.ratios(what, sample(side(few), side(many), 4 * ROUNDS, lives=2), most=MOST.get(walk, 1.5))
+            self.table.ratios(what, sample(side(few), side(many), 4 * ROUNDS, LIVES_OF_GROWTH), most=MOST.get(walk, 1.5))
         if not ONLY.search(what):
             return
         try:
@@ -168,7 +172,7 @@ class Bench:
 
     # loads
 
-    def load(self, name, kind, least, pairs_of_guarded, pairs_of_hops):
+    def load(self, name, kind, least):
         cost = "  its processor time for one, us"
         hops = {f"  {what} in between": hop for what, hop in (("HAProxy", Haproxy), ("nginx stream", NginxStream))}
         if not any(ONLY.search(row) for row in (name, *(name + row for row in (cost, *hops)))):
@@ -183,20 +187,25 @@ class Bench:
             started.append(what(*arguments))
             return started[-1].port
 
+        def pairs_of(one, other, count):
+            alternate(one, other, 1)  # warms up
+            return alternate(one, other, count)
+
         def measure():
-            pairs = alternate(slices(port, self.bare(path)), slices(port, self.guarded(path)), pairs_of_guarded)
+            pairs = pairs_of(slices(port, self.bare(path)), slices(port, self.guarded(path)), 10 * ROUNDS)
             rates, costs = ([(one[i], other[i]) for one, other in pairs] for i in (0, 1))
             self.table.ratios(name, rates, least=None if AGAINST else least)
             self.table.ratios(cost, costs)
 
         def measure_hop(what, hop):
             between, bare = start(hop, started[0]), self.environment("bare", None)
-            pairs = alternate(slices(port, bare), slices(between, bare), pairs_of_hops)
+            pairs = pairs_of(slices(port, bare), slices(between, bare), ROUNDS)
             self.table.ratios(what, [(one[0], other[0]) for one, other in pairs])
             started.pop().stop()
 
         try:
-            port, rate = start(load.server), 1000
+            with on_processor(SERVERS_PROCESSOR):
+                port, rate = start(load.server), 1000
             rate = slices(port, self.environment("bare", None))()[0]  # by which each slice is told how many it is for
             self.row(name, measure)
             for what, hop in hops.items() if not AGAINST else ():
@@ -209,9 +218,9 @@ class Bench:
 
     def loads(self):
         self.table.head("answers a second; guarded is the client", *NAMED)
-        self.load("ab -c 10: nginx, a connection each", EachConnection, 0.95, 6 * ROUNDS, 2 * ROUNDS)
-        self.load("wrk -c 20: nginx, kept alive", KeptAlive, 0.99, 4 * ROUNDS, ROUNDS)
-        self.load("redis-benchmark -c 20: redis, PING", Pings, 0.98, 6 * ROUNDS, 2 * ROUNDS)
+        self.load("ab -c 10: nginx, a connection each", EachConnection, 0.95)
+        self.load("wrk -c 20: nginx, kept alive", KeptAlive, 0.99)
+        self.load("redis-benchmark -c 20: redis, PING", Pings, 0.98)
 
 
 NAMED = ("against", "now") if AGAINST else ("bare", "with")

@@ -1,10 +1,14 @@
 """Real servers under real load generators, with something in between or nothing. What is measured is answers a second;
-the program that is guarded is the load generator, which spends all of its time on calls."""
+the program that is guarded is the load generator, which spends all of its time on calls. It stays on one processor, and
+its server on another: where the scheduler puts the two from one run to the next makes more of a difference than what is
+measured."""
+import contextlib
 import csv
 import glob
 import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +18,18 @@ from fixtures.daemons import LOOPBACK, Daemon, Redis  # noqa: E402
 from figures import NotMeasured  # noqa: E402
 
 LONGEST_SECONDS = 120
+CLIENTS_PROCESSOR, SERVERS_PROCESSOR = (sorted(os.sched_getaffinity(0))[place] for place in (0, -1))
+
+
+@contextlib.contextmanager
+def on_processor(processor):
+    """What is started meanwhile stays on that one."""
+    former = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, former)
 
 
 class Server(Daemon):
@@ -88,18 +104,24 @@ class Load:
         """How many there were, and how many a second."""
         raise NotImplementedError
 
+    def generate(self, argv, env, seconds):
+        """Runs the load generator, which ends by itself. Returns its exit status, output and errors."""
+        done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=LONGEST_SECONDS, check=False)
+        return done.returncode, done.stdout, done.stderr
+
     def run(self, env, port, seconds, rate):
         """Answers a second, and microseconds of the load generator's own processor time for each."""
         argv, before = self.argv(port, seconds, rate), processor_seconds()
         try:
-            done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=LONGEST_SECONDS, check=False)
+            with on_processor(CLIENTS_PROCESSOR):
+                status, output, errors = self.generate(argv, env, seconds)
         except FileNotFoundError as error:
             raise NotMeasured(f"there is no {error.filename}") from None
         try:
-            count, found = self.answers(done.stdout)
+            count, found = self.answers(output)
         except (LookupError, TypeError, ValueError):
-            raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stdout} {done.stderr}") from None
+            raise RuntimeError(f"{argv} ended with {status}: {output} {errors}") from None
         return found, (processor_seconds() - before) * 1e6 / count
 
 
@@ -122,8 +144,19 @@ class EachConnection(Load):
 
 
 class KeptAlive(Load):
+    """It counts whole seconds alone, and ends at once when it is told to."""
+
     def argv(self, port, seconds, rate):
-        return ["wrk", "-t", "1", "-c", "20", "-d", f"{max(1, round(seconds))}s", f"http://{LOOPBACK}:{port}/"]
+        return ["wrk", "-t", "1", "-c", "20", "-d", f"{LONGEST_SECONDS}s", f"http://{LOOPBACK}:{port}/"]
+
+    def generate(self, argv, env, seconds):
+        with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=LONGEST_SECONDS)
+        return process.returncode, output, errors
 
     def answers(self, output):
         if "Socket errors" in output or "Non-2xx" in output:
