@@ -6,6 +6,7 @@
 #include "guard/guard.h"
 
 #include "base/clock.h"
+#include "guard/learning.h"
 #include "guard/lost_calls.h"
 #include "guard/overdue.h"
 #include "guard/settle.h"
@@ -62,6 +63,8 @@ static void note_connect(const struct guard *guard, const struct call_view *view
     const struct wait wait = {
         .kind = WAIT_CONNECT, .stands_for = 1, .waited_ns = now_ns > view->started_ns ? now_ns - view->started_ns : 0};
     settle_wait(guard->segment, view->circuit, &wait, now_ns);
+    if (wait.waited_ns >= LEARNT_LONG_NS)
+        learning_note_long_wait(guard->segment, guard->holder, view->circuit, LEARNT_CONNECT, wait.waited_ns);
 }
 
 /* Brings a call at least to `phase`, and starts the wait of that phase, if it `waits` already. */
@@ -175,8 +178,8 @@ static enum wait_kind kind_of_wait(const struct observation *observation)
 }
 
 /* The real end of a call that was charged while it hung: it has its one outcome, so this is counted apart, once. */
-static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard, const struct call_view *view,
-                          const struct observation *observation, uint64_t now_ns)
+static void note_real_end(struct guard *guard, uint32_t call, const struct target *target, unsigned int shard,
+                          const struct call_view *view, const struct observation *observation, uint64_t now_ns)
 {
     struct circuit *circuit = circuits_at(guard->segment, view->circuit);
     const struct wait wait = {.kind = kind_of_wait(observation),
@@ -188,6 +191,8 @@ static void note_real_end(struct guard *guard, uint32_t call, unsigned int shard
         return;
     counters_add(&circuit->counters, shard, COUNT_OVERDUE_ENDED);
     settle_wait(guard->segment, view->circuit, &wait, now_ns);
+    learning_note_end(guard, target, view, observation);
+    learning_note_wait_beyond(guard->segment, view, &wait);
 }
 
 /* Until when an answer asks to be left alone, as far as the target goes along with that. */
@@ -250,11 +255,12 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
             return nothing;
         outcome.slow = is_slow(observation, outcome, &target->breaker);
         if (!view.in_flight) {
-            note_real_end(guard, call, shard, &view, observation, now_ns);
+            note_real_end(guard, call, target, shard, &view, observation, now_ns);
             return nothing;
         }
         if (!calls_settle(guard->segment, call, &view, CALL_SETTLED))
             continue;
+        learning_note_end(guard, target, &view, observation);
         if (observation->retry_after_ns > 0)
             circuit_hold_open(circuit, free_again(target, observation->retry_after_ns, now_ns));
         struct ending ending = {.outcome = outcome,

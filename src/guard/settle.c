@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "guard/learning.h"
 #include "guard/operator.h"
 #include "guard/owners.h"
 #include "guard/report.h"
@@ -95,6 +96,7 @@ OWN_FRAME void settle_call(const struct guard *guard, const struct target *targe
     settle_wait(guard->segment, call->circuit, &wait, now_ns);
     enum settlement settlement = tell_circuit(guard, target, shard, call, ending, circuit, &transitions);
     const bool late = settlement == SETTLED_LATE;
+    learning_note_outcome(guard->segment, call, ending, late);
     if (target->all_recorded)
         report_outcome(guard, call, ending, late, now_ns);
     if (ending->outcome.verdict == VERDICT_FAILURE)

@@ -10,6 +10,7 @@
  */
 #include "base/frame.h"
 #include "guard/guard.h"
+#include "guard/learning.h"
 #include "guard/operator.h"
 #include "guard/settle.h"
 #include "segment/call_record.h"
@@ -101,6 +102,8 @@ OWN_FRAME static void note_wait(const struct call_place *place, uint64_t waited_
     const struct wait wait = {
         .kind = WAIT_ANSWER, .ends_call = true, .stands_for = place_stands_for(place), .waited_ns = waited_ns};
     settle_wait(place->segment, place->circuit, &wait, now_ns);
+    if (waited_ns >= LEARNT_LONG_NS)
+        learning_note_long_wait(place->segment, place->holder, place->circuit, LEARNT_ANSWER, waited_ns);
 }
 
 bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,

@@ -166,6 +166,7 @@ static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
 static void clear_history(const struct segment *segment, struct circuit_entry *entry)
 {
     latency_reset(&segment->latency[entry - segment->circuits]);
+    learnt_reset(&segment->learnt[entry - segment->circuits]);
     circuit_reset(&entry->circuit);
     evidence_clear(&entry->evidence);
     for (unsigned int i = 0; i < 2; i++)

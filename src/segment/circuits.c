@@ -29,6 +29,11 @@ struct latency *circuits_latency(const struct segment *segment, uint32_t index)
     return circuits_entry(segment, index) != NULL ? &segment->latency[index] : NULL;
 }
 
+struct learnt *circuits_learnt(const struct segment *segment, uint32_t index)
+{
+    return circuits_entry(segment, index) != NULL ? &segment->learnt[index] : NULL;
+}
+
 bool circuits_copy_texts(const struct segment *segment, uint32_t index, char target[TARGET_NAME_MAX],
                          char destination[DESTINATION_MAX])
 {

@@ -14,6 +14,7 @@
 
 #include "breaker/circuit.h"
 #include "segment/event.h"
+#include "segment/learnt.h"
 #include "segment/segment_model.h"
 
 #define CIRCUIT_INDEX_NONE UINT32_MAX
@@ -43,6 +44,9 @@ struct circuit *circuits_at(const struct segment *segment, uint32_t index);
 
 /* What the calls of a circuit have waited; NULL if the index is out of range. */
 struct latency *circuits_latency(const struct segment *segment, uint32_t index);
+
+/* What they have taught; NULL likewise. */
+struct learnt *circuits_learnt(const struct segment *segment, uint32_t index);
 
 struct circuit_texts {
     char target[TARGET_NAME_MAX];

@@ -32,6 +32,7 @@ struct segment_places layout_measure(const struct capacity *capacity)
     places.events = place(&end, capacity->events, sizeof(struct event_slot));
     places.circuits = place(&end, capacity->circuits, sizeof(struct circuit_entry));
     places.latency = place(&end, capacity->circuits, sizeof(struct latency));
+    places.learnt = place(&end, capacity->circuits, sizeof(struct learnt));
     places.size = round_up(end, SEGMENT_BASE_GRAIN);
     return places;
 }
@@ -51,5 +52,6 @@ void layout_point(struct segment *segment, void *base, const struct capacity *ca
     segment->events = (struct event_slot *)(void *)(bytes + places.events);
     segment->circuits = (struct circuit_entry *)(void *)(bytes + places.circuits);
     segment->latency = (struct latency *)(void *)(bytes + places.latency);
+    segment->learnt = (struct learnt *)(void *)(bytes + places.learnt);
     segment->map = base;
 }

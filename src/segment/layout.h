@@ -17,6 +17,7 @@
 #include "policy/capacity.h"
 #include "segment/event.h"
 #include "segment/evidence_model.h"
+#include "segment/learnt.h"
 #include "segment/segment_model.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
@@ -134,7 +135,7 @@ _Static_assert(sizeof(struct segment_stamp) == 128, "two lines");
 /*
  * The beginning of the file. Behind it lie the tables, each on a line of its own, at offsets that follow from the
  * capacities: processes, owners and circuits of calls, their groups, which groups are full, calls, events, circuits,
- * and what each circuit's calls have waited (layout_measure). They are reached through the pointers of struct segment
+ * what each circuit's calls have waited, and what they have taught (layout_measure). They are reached through the pointers of struct segment
  * alone.
  */
 struct segment_header {
@@ -172,7 +173,7 @@ struct segment_header {
 
 /* Where the tables begin, and the size of the base. */
 struct segment_places {
-    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, latency, size;
+    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, latency, learnt, size;
 };
 
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */

@@ -20,6 +20,7 @@ struct call_group;
 struct event_slot;
 struct circuit_entry;
 struct latency;
+struct learnt;
 
 struct segment {
     const char *path;       /* "" for a private one; lives as long as its place, or is `own_path` */
@@ -39,6 +40,7 @@ struct segment {
     _Atomic uint32_t *call_owner; /* the identity of the process that has the record (processes.h); 0: free */
     struct call *calls;
     struct latency *latency;    /* of each circuit's calls, apart from what decides */
+    struct learnt *learnt;      /* and what they have taught */
     char *own_path;             /* an observer's; NULL in a host process */
     _Atomic uint64_t proof;     /* the page that keeps this process's lock, and of which identity (proof.h); 0: none */
     struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */

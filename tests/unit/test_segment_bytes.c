@@ -30,9 +30,9 @@ static void assert_the_other_measures_the_same(const char *program)
     for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         const struct capacity *of = &capacities[i];
         const struct segment_places at = layout_measure(of);
-        snprintf(command, sizeof command, "%s %u %u %u %u %zu %zu %zu %zu %zu %zu %zu %zu", program, of->circuits,
+        snprintf(command, sizeof command, "%s %u %u %u %u %zu %zu %zu %zu %zu %zu %zu %zu %zu", program, of->circuits,
                  of->calls, of->processes, of->events, at.processes, at.call_owner, at.call_group, at.calls, at.events,
-                 at.circuits, at.latency, at.size);
+                 at.circuits, at.latency, at.learnt, at.size);
         assert_int_equal(system(command), 0);
     }
 }
@@ -101,6 +101,24 @@ static void look_at_evidence(const struct segment *segment, uint32_t circuit)
     evidence_note_opening(segment, circuit, &(struct opening){.pid = 1});
 }
 
+/* What is read of it is in its range. */
+static void use_learnt(struct learnt *learnt)
+{
+    struct learnt_view view;
+    learnt_note_wait(learnt, "one", LEARNT_ANSWER, LEARNT_GIVEN_UP, 5 * LEARNT_LONG_NS, 1);
+    learnt_note_outcome(learnt, VERDICT_FAILURE, 5 * LEARNT_LONG_NS);
+    learnt_note_outcome(learnt, VERDICT_SUCCESS, 6 * LEARNT_LONG_NS);
+    learnt_note_shadow(learnt, VERDICT_SUCCESS, 1, 7);
+    learnt_read(learnt, 7 * LEARNT_LONG_NS, &view);
+    assert_true(view.program_count <= LEARNT_PROGRAMS && view.latest_count <= LEARNT_RUNS);
+    for (unsigned int i = 0; i < view.program_count; i++) {
+        const struct patience_view *patience = &view.programs[i].waits[LEARNT_ANSWER];
+        assert_true(strlen(view.programs[i].name) < PROGRAM_NAME_MAX);
+        assert_true(patience->shortest_ns <= patience->median_ns &&
+                    patience->median_ns <= patience->longest_ns[LEARNT_GIVEN_UP]);
+    }
+}
+
 /* Calls all that may be called on a segment. */
 static void use_all(struct state *place)
 {
@@ -136,6 +154,7 @@ static void use_all(struct state *place)
         look_at_evidence(segment, index);
         if (circuits_last_transition(segment, index, &event))
             assert_true(event_line(&event, line, sizeof line) > 0);
+        use_learnt(circuits_learnt(segment, index));
     }
     assert_null(circuits_at(segment, CAPACITY_CIRCUITS));
     uint32_t index = circuits_find(segment, "target", "127.0.0.1:1", 5);

@@ -1,0 +1,158 @@
+/*
+ * test_guard_learning.c - what a call's end teaches of its program's patience, and of refusals that were none.
+ */
+#include "support_guard.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "segment/learnt.h"
+
+static const struct learnt_view *seen(const struct guard_bench *bench)
+{
+    static struct learnt_view view;
+
+    learnt_read(circuits_learnt(&bench->segment, bench->circuit), bench->now_ns, &view);
+    return &view;
+}
+
+static const struct patience_view *patience(const struct guard_bench *bench, enum learnt_wait waits)
+{
+    assert_int_equal(seen(bench)->program_count, 1);
+    assert_string_equal(seen(bench)->programs[0].name, bench->guard.program);
+    return &seen(bench)->programs[0].waits[waits];
+}
+
+static uint32_t requested(struct guard_bench *bench)
+{
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    bench_requested(bench, call);
+    return call;
+}
+
+static void a_program_that_closes_while_it_waits_has_given_up(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench_settle(bench, requested(bench), SEEN_GAVE_UP, 0, 5 * NS_PER_S);
+    bench_settle(bench, requested(bench), SEEN_WAIT_ENDED, 0, 7 * NS_PER_S);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_GIVEN_UP], 2);
+    assert_true(patience(bench, LEARNT_ANSWER)->shortest_ns == 5 * NS_PER_S);
+    assert_true(patience(bench, LEARNT_ANSWER)->longest_ns[LEARNT_GIVEN_UP] == 7 * NS_PER_S);
+    assert_int_equal(patience(bench, LEARNT_CONNECT)->counts[LEARNT_GIVEN_UP], 0);
+}
+
+static void a_call_that_is_cancelled_sooner_than_abandon_after_was_given_up_too(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    assert_int_equal(bench_settle(bench, bench_call(bench), SEEN_GAVE_UP, 0, 200 * NS_PER_MS).reason,
+                     NEUTRAL_CANCELLED);
+    assert_true(patience(bench, LEARNT_CONNECT)->shortest_ns == 200 * NS_PER_MS);
+    bench_settle(bench, bench_call(bench), SEEN_GAVE_UP, 0, 3 * NS_PER_MS);
+    assert_int_equal(patience(bench, LEARNT_CONNECT)->counts[LEARNT_GIVEN_UP], 1);
+}
+
+static void the_kernels_giving_up_is_not_the_programs(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench_settle(bench, bench_call(bench), SEEN_ERROR, ETIMEDOUT, 127 * NS_PER_S);
+    bench_settle(bench, requested(bench), SEEN_ERROR, ETIMEDOUT, 900 * NS_PER_S);
+    assert_int_equal(patience(bench, LEARNT_CONNECT)->counts[LEARNT_GIVEN_UP], 0);
+    assert_int_equal(patience(bench, LEARNT_CONNECT)->counts[LEARNT_BY_KERNEL], 1);
+    assert_true(patience(bench, LEARNT_CONNECT)->longest_ns[LEARNT_BY_KERNEL] == 127 * NS_PER_S);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_BY_KERNEL], 1);
+}
+
+static void a_limit_that_is_enforced_is_not_the_programs_either(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.enforce_timeouts = true;
+    bench->target.response_timeout_ns = 2 * NS_PER_S;
+    bench_settle(bench, requested(bench), SEEN_ERROR, ETIMEDOUT, 2 * NS_PER_S + NS_PER_MS);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_BY_LIMIT], 1);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_GIVEN_UP], 0);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_BY_KERNEL], 0);
+}
+
+static void a_long_wait_that_was_worth_it_shows_that_the_program_waits_so_long(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench_settle(bench, requested(bench), SEEN_BYTES, 0, 30 * NS_PER_S);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_OUTLASTED], 1);
+    assert_true(patience(bench, LEARNT_ANSWER)->longest_ns[LEARNT_OUTLASTED] == 30 * NS_PER_S);
+}
+
+static void a_slow_connection_shows_it_as_well(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = bench_call(bench);
+
+    bench->now_ns += 3 * NS_PER_S;
+    bench_connected(bench, call);
+    assert_true(patience(bench, LEARNT_CONNECT)->longest_ns[LEARNT_OUTLASTED] == 3 * NS_PER_S);
+    bench_settle(bench, call, SEEN_BYTES, 0, NS_PER_MS);
+}
+
+static void who_gives_up_a_call_that_was_charged_before_has_given_up(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call, other;
+
+    bench->target.response_timeout_ns = 2 * NS_PER_S;
+    call = requested(bench);
+    bench->now_ns += 4 * NS_PER_S;
+    other = bench_call(bench); /* finds it overdue */
+    assert_int_equal(bench_sum(bench, COUNT_OVERDUE), 1);
+    assert_int_equal(seen(bench)->program_count, 0);
+    bench_settle(bench, call, SEEN_GAVE_UP, 0, 9 * NS_PER_S);
+    assert_true(patience(bench, LEARNT_ANSWER)->shortest_ns == 9 * NS_PER_S);
+    bench_settle(bench, other, SEEN_BYTES, 0, NS_PER_MS);
+}
+
+static void what_success_is_a_connection_for_waits_for_no_answer(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.rules.success = SUCCESS_CONNECT;
+    bench_settle(bench, requested(bench), SEEN_GAVE_UP, 0, 9 * NS_PER_S);
+    assert_int_equal(seen(bench)->program_count, 0);
+}
+
+static void in_mode_observe_what_would_be_refused_is_told_by_what_came_of_it(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.mode = MODE_OBSERVE;
+    bench_open(bench);
+    assert_true(seen(bench)->shadow_calls[VERDICT_FAILURE] == 0);
+    bench_settle(bench, requested(bench), SEEN_GAVE_UP, 0, 4 * NS_PER_S);
+    bench_settle(bench, requested(bench), SEEN_BYTES, 0, NS_PER_MS);
+    assert_true(seen(bench)->shadow_calls[VERDICT_FAILURE] == 1);
+    assert_true(seen(bench)->shadow_waited_ns[VERDICT_FAILURE] == 4 * NS_PER_S);
+    assert_true(seen(bench)->shadow_calls[VERDICT_SUCCESS] == 1);
+    assert_int_equal(bench_sum(bench, COUNT_REFUSED), 2);
+    /* They count for the run of failures, which is of what happened and not of what the circuit made of it. */
+    assert_true(seen(bench)->healed == 1 && seen(bench)->most_failures == 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GUARD_TEST(a_program_that_closes_while_it_waits_has_given_up),
+        GUARD_TEST(a_call_that_is_cancelled_sooner_than_abandon_after_was_given_up_too),
+        GUARD_TEST(the_kernels_giving_up_is_not_the_programs),
+        GUARD_TEST(a_limit_that_is_enforced_is_not_the_programs_either),
+        GUARD_TEST(a_long_wait_that_was_worth_it_shows_that_the_program_waits_so_long),
+        GUARD_TEST(a_slow_connection_shows_it_as_well),
+        GUARD_TEST(who_gives_up_a_call_that_was_charged_before_has_given_up),
+        GUARD_TEST(what_success_is_a_connection_for_waits_for_no_answer),
+        GUARD_TEST(in_mode_observe_what_would_be_refused_is_told_by_what_came_of_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
