@@ -278,6 +278,7 @@ static void look_at_names(struct search *search, int32_t port)
         if (name[i] == '.')
             look(search, name_key(BY_DOMAIN, name + i, length - i, port));
     }
+    look(search, name_key(BY_DOMAIN, "", 0, port)); /* the root, under which all names are */
 }
 
 static void look_at_paths(struct search *search)

@@ -197,11 +197,11 @@ static bool parse_host(struct pattern *pattern, char *host, struct complaint why
     }
     if (inet_pton(AF_INET, host, ignored) == 1)
         return parse_network(pattern, AF_INET, host, NULL, why);
-    const bool suffix = strncmp(host, "*.", 2) == 0;
+    const bool suffix = strncmp(host, "*.", 2) == 0, any = strcmp(host, "*.") == 0;
     pattern->kind = suffix ? PATTERN_HOST_SUFFIX : PATTERN_HOST;
-    if (!check_name(suffix ? host + 2 : host, why))
+    if (!any && !check_name(suffix ? host + 2 : host, why))
         return false;
-    pattern->host = strdup(suffix ? host + 1 : host);
+    pattern->host = strdup(any ? "" : suffix ? host + 1 : host);
     return pattern->host != NULL || complain(why, "out of memory");
 }
 
@@ -343,6 +343,15 @@ bool pattern_is_single(const struct pattern *pattern, struct endpoint *endpoint)
     }
 }
 
+/* A resolver takes addresses too; no last part of a name is a number (RFC 3696, 2). */
+static bool is_address(const char *name, size_t length)
+{
+    size_t digits = 0;
+    while (digits < length && ascii_is_digit(name[length - digits - 1]))
+        digits++;
+    return memchr(name, ':', length) != NULL || (digits > 0 && (digits == length || name[length - digits - 1] == '.'));
+}
+
 /* Whether all of `name`, but for its final dot, is `host`, which is lower case. */
 static bool is_host(const char *host, const char *name)
 {
@@ -363,5 +372,7 @@ bool pattern_names_host(const struct pattern *pattern, const char *name)
     const size_t suffix = strlen(pattern->host);
     if (length > 0 && name[length - 1] == '.')
         length--;
+    if (suffix == 0)
+        return length > 0 && !is_address(name, length);
     return length > suffix && is_host(pattern->host, name + length - suffix);
 }

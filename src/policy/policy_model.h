@@ -28,8 +28,8 @@ enum pattern_kind { PATTERN_HOST, PATTERN_HOST_SUFFIX, PATTERN_NETWORK, PATTERN_
 struct pattern {
     enum pattern_kind kind;
     char *text;              /* as written, for messages */
-    char *host;              /* HOST: lower case, no final dot; HOST_SUFFIX: ".example.com" of "*.example.com";
-                                UNIX: the glob, without the '@' of an abstract name */
+    char *host;              /* HOST: lower case, no final dot; HOST_SUFFIX: ".example.com" of "*.example.com",
+                                "" of "*."; UNIX: the glob, without the '@' of an abstract name */
     struct endpoint network; /* NETWORK; UNIX: its `abstract` alone */
     unsigned int prefix;     /* NETWORK: bits */
     uint16_t port_first, port_last;

@@ -174,6 +174,15 @@ static void a_suffix_takes_any_depth_below_but_not_the_domain_itself(void **stat
     assert_false(names("*.example.com:443", "."));
     assert_false(names("*.example.com:443", ""));
     LEAVES("*.example.com:443", "1.2.3.4:443");
+    assert_true(names("*.:443", "localhost"));
+    assert_true(names("*.:443", "api.example.com."));
+    assert_true(names("*.:443", "host-1"));
+    assert_false(names("*.:443", "127.0.0.1"));
+    assert_false(names("*.:443", "::1"));
+    assert_false(names("*.:443", "2130706433"));
+    assert_false(names("*.:443", "."));
+    assert_false(names("*.:443", ""));
+    LEAVES("*.:443", "1.2.3.4:443");
 }
 
 static void paths_match_like_in_a_shell_without_its_slash_rule(void **state)
@@ -338,7 +347,6 @@ static void what_is_no_pattern_is_told_with_a_remedy(void **state)
         {".a:80", "empty part"},
         {".:80", "empty part"},
         {"a.b..:80", "empty part"},
-        {"*.:80", "empty part"},
         {"api-*.example.com:443", "only at its front|`*.example.com:443`"},
         {"*example.com:443", "only at its front"},
         {"a.*:443", "only at its front"},
