@@ -9,6 +9,7 @@
 #include "cli/circuits_text.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/row_standing.h"
 #include "cli/table.h"
 
 static const struct column circuit_columns[] = {
@@ -18,12 +19,6 @@ static const struct column circuit_columns[] = {
 };
 #define CIRCUIT_COLUMNS (sizeof circuit_columns / sizeof *circuit_columns)
 #define KEY_COLUMNS 2u /* by which a row is known */
-
-/* Whether the circuits of a row are in the processes' own memory, where nobody else can look. */
-static bool is_hidden(const struct row *row)
-{
-    return !row->called && row->target != NULL && row->target->scope == SCOPE_PROCESS;
-}
 
 #define TIME_LEFT_MAX (SPAN_TEXT_MAX + 16)
 
@@ -36,9 +31,6 @@ static const char *time_left(const struct row *row, char text[TIME_LEFT_MAX])
         snprintf(text, TIME_LEFT_MAX, ", %s left", span_format(row->forced_left_ns, span));
     return text;
 }
-
-/* Without a limit nothing is overdue: from here on a wait is told by its colour all the same. */
-#define LONG_WAIT_NS NS_PER_S
 
 /* Of those that wait in a circuit. */
 static enum colour waiting_colour(const struct row *row)
@@ -67,7 +59,7 @@ static void add_state(struct table *table, const struct row *row)
         table_add(table, DIM, "off");
     else if (row->forced != FORCED_NONE)
         table_addf(table, colours[state], "%s (forced%s)%s", name, time_left(row, left), rehearsal);
-    else if (is_hidden(row))
+    else if (row_is_hidden(row))
         table_addf(table, DIM, "kept by each process%s", rehearsal);
     else if (row->destination[0] == '\0')
         table_addf(table, DIM, "no calls yet%s", rehearsal);
@@ -175,7 +167,7 @@ static void add_circuit(struct table *table, const struct row *row, const struct
     table_add(table, PLAIN, row->destination);
     add_state(table, row);
     bool off = row->target != NULL && row->target->mode == MODE_OFF;
-    if (row->destination[0] == '\0' || off || is_hidden(row)) {
+    if (row->destination[0] == '\0' || off || row_is_hidden(row)) {
         for (size_t i = 3; i < CIRCUIT_COLUMNS; i++)
             table_add(table, PLAIN, "");
         return;
@@ -263,20 +255,10 @@ static void print_differences(const struct rows *rows, const struct running *run
     }
 }
 
-/* The smaller, the worse. What is over is not bad any more. */
-static unsigned int rank_of(const struct row *row)
-{
-    if (row->ended != ENDED_NOT || row->destination[0] == '\0')
-        return 4;
-    if (row_state(row) != CIRCUIT_CLOSED)
-        return row_state(row) == CIRCUIT_OPEN ? 0 : 1;
-    return row->waiting.overdue > 0 ? 2 : row->waiting.oldest_ns >= LONG_WAIT_NS ? 3 : 4;
-}
-
 static int compare_rows(const void *a, const void *b)
 {
     const struct row *left = *(const struct row *const *)a, *right = *(const struct row *const *)b;
-    const unsigned int one = rank_of(left), other = rank_of(right);
+    const unsigned int one = row_rank(left), other = row_rank(right);
     if (one != other)
         return one < other ? -1 : 1;
     return left < right ? -1 : left > right; /* they are of one list: in its order */
