@@ -87,5 +87,7 @@ size_t event_json(const struct event *event, char *text, size_t size);
  * does.
  */
 size_t event_line(const struct event *event, char *text, size_t size);
+/* The last of these columns alone. */
+size_t event_what(const struct event *event, char *text, size_t size);
 
 #endif

@@ -201,6 +201,36 @@ static void add_line_forced(struct text *text, const struct event *event)
     add_line_user(text, event);
 }
 
+/* What happened, without when, where and to whom. */
+static void add_what(struct text *text, const struct event *event)
+{
+    if (event_is_transition(event)) {
+        add_line_transition(text, event);
+    } else if (event->type == EVENT_FAILURE) {
+        add_line_failure(text, event);
+    } else if (event->type == EVENT_OUTCOME) {
+        add_line_outcome(text, event);
+    } else if (event->type == EVENT_REFUSED) {
+        add_line_refusal(text, event);
+    } else if (event->type == EVENT_FORCED) {
+        add_line_forced(text, event);
+    } else if (event->type == EVENT_RELOAD) {
+        add_line_reload(text, event);
+    } else if (event->type == EVENT_PROBE) {
+        text_add(text, "probe admitted");
+    }
+    if (event->injected)
+        text_add(text, ", injected");
+}
+
+size_t event_what(const struct event *event, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    add_what(&text, event);
+    return text_whole(&text);
+}
+
 size_t event_line(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -223,23 +253,7 @@ size_t event_line(const struct event *event, char *buffer, size_t size)
         text_add(&text, "]");
     }
     add_column(&text, 90);
-    if (event_is_transition(event)) {
-        add_line_transition(&text, event);
-    } else if (event->type == EVENT_FAILURE) {
-        add_line_failure(&text, event);
-    } else if (event->type == EVENT_OUTCOME) {
-        add_line_outcome(&text, event);
-    } else if (event->type == EVENT_REFUSED) {
-        add_line_refusal(&text, event);
-    } else if (event->type == EVENT_FORCED) {
-        add_line_forced(&text, event);
-    } else if (event->type == EVENT_RELOAD) {
-        add_line_reload(&text, event);
-    } else if (event->type == EVENT_PROBE) {
-        text_add(&text, "probe admitted");
-    }
-    if (event->injected)
-        text_add(&text, ", injected");
+    add_what(&text, event);
     while (text.length > 0 && buffer[text.length - 1] == ' ')
         buffer[--text.length] = '\0';
     text_add(&text, "\n");
