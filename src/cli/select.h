@@ -78,6 +78,8 @@ bool select_was_whole(const struct selected *selected);
  * what is left is to be left out.
  */
 bool select_has_time(const struct selected *selected);
+/* For commands that go on looking: from now on there is as much again. */
+void select_time_begins(void);
 
 /* How many events of its journal may be kept in memory at a time: other users' have room for so many together. */
 static inline uint64_t select_events_most(const struct selection *selection, const struct selected *selected)

@@ -12,7 +12,7 @@
 #include "cli/select.h"
 #include "cli/truncation.h"
 
-/* Processor time for one user's circuits. */
+/* Processor time for one user's circuits, in one look. */
 #define TIME_NS (10 * NS_PER_S)
 
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error)
@@ -60,13 +60,19 @@ static uint64_t time_used_ns(void)
     return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
+static struct {
+    uid_t user;
+    bool is_known, is_told;
+    uint64_t from_ns;
+} present;
+
+void select_time_begins(void)
+{
+    present.is_known = false;
+}
+
 bool select_has_time(const struct selected *selected)
 {
-    static struct {
-        uid_t user;
-        bool is_known, is_told;
-        uint64_t from_ns;
-    } present;
     if (!selected->is_foreign)
         return true;
     if (!present.is_known || present.user != selected->uid) {
