@@ -56,6 +56,14 @@ FRAME_LIMIT := $(if $(SANITIZE)$(COVERAGE),,-Wframe-larger-than=1024)
 # Static, so that libc is the only library that enters somebody else's process with us.
 LIBBSD := $(shell $(CC) -print-file-name=libbsd.a) $(shell $(CC) -print-file-name=libmd.a)
 
+# `sockfuse top` is by ncurses, for the command alone. Linked statically where that can be had, so that no command
+# asks for one more library when it starts; else as it is there; else the command says what is missing.
+CURSES_LIBS := -lncursesw -ltinfo
+CURSES_WAYS := "-Wl,-Bstatic $(CURSES_LIBS) -Wl,-Bdynamic" "$(CURSES_LIBS)" -lncursesw
+CURSES := $(shell for way in $(CURSES_WAYS); do \
+                      printf '#include <curses.h>\n\043include <term.h>\nint main(void) { return get_wch(0) + !tigetstr("cup"); }' | \
+                      $(CC) -DNCURSES_WIDECHAR=1 -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
+
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
@@ -98,7 +106,7 @@ lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd th
 	@BUILD=$(BUILD) scripts/lib32
 
 $(COMMAND): $(CLI) $(CORE)
-	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $^ $(LIBBSD)
+	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
 # The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
 # further names.
@@ -116,11 +124,15 @@ $(WARNED): always
 
 $(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"'
 $(CLI): $(BUILD)/libdir
+HAS_CURSES := $(if $(CURSES),-DSOCKFUSE_CURSES)
+$(BUILD)/src/cli/top_terminal.o: EXTRA = $(HAS_CURSES)
+$(BUILD)/src/cli/top_terminal.o $(COMMAND): $(BUILD)/curses
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT) $(COVERAGE)
 $(BUILD)/libdir: remembered = $(LIBDIR) $(DATADIR)
-$(BUILD)/flags $(BUILD)/libdir: always
+$(BUILD)/curses: remembered = $(CURSES)
+$(BUILD)/flags $(BUILD)/libdir $(BUILD)/curses: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -139,6 +151,8 @@ ENGINE_SUPPORT := $(call objects,tests/unit/support_kernel*.c tests/unit/support
 UNIT_SUPPORT   := $(filter-out $(ENGINE_SUPPORT),$(call objects,tests/unit/support*.c))
 PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
 WITH_CONNECTION := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: connection' tests/unit/*.c))
+# The parts of the command, without its main, for tests that say `links: command`.
+WITH_COMMAND := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: command' tests/unit/*.c))
 WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
 
 # Each with the sources that it throws bytes at, in one go: they need all be built with the fuzzer's instrumentation.
@@ -158,8 +172,9 @@ fuzz-programs: $(FUZZERS)
 test-programs: unit-programs preload-programs bench-programs
 
 $(WITH_CONNECTION): $(ENGINE_SUPPORT) $(CONNECTION)
+$(WITH_COMMAND): $(filter-out %/main.o,$(CLI))
 $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
-	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD)
+	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD) $(if $(filter $@,$(WITH_COMMAND)),$(CURSES))
 
 $(WITH_CORE): $(CORE)
 $(BUILD)/tests/preload/test_differential: $(call objects,tests/preload/differential/*.c)
@@ -213,7 +228,7 @@ bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer
 
 # Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
 LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
-TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' -DSOCKFUSE_LIBDIR='"$(LIBDIR)"'
+TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' $(HAS_CURSES)
 TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
 # clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
 # called as well, and the few findings more have been none yet: see lint-deep.

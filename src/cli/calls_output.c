@@ -22,8 +22,8 @@ static const struct column call_columns[] = {
 };
 #define CALL_COLUMNS (sizeof call_columns / sizeof *call_columns)
 
-/* Each user is asked for once in a row: a list has few. The name stands until the next call. */
-static const char *name_of_user(uint32_t uid)
+/* Each user is asked for once in a row: a list has few. */
+const char *calls_user(uint32_t uid)
 {
     static char name[64];
     static uint32_t known;
@@ -79,7 +79,7 @@ static void add_call(struct table *table, const struct inflight_call *call, cons
     table_add(table, PLAIN, inflight_phase(call->phase));
     table_addf(table, PLAIN, "%" PRIu32 "%s", process->pid, process->is_near ? "" : "*");
     table_add(table, PLAIN, process->program);
-    table_add(table, PLAIN, said->users ? name_of_user(call->owner->uid) : "");
+    table_add(table, PLAIN, said->users ? calls_user(call->owner->uid) : "");
     table_add(table, PLAIN, call->circuit->destination);
     table_add(table, PLAIN, said->targets ? call->circuit->target : "");
     table_add(table, PLAIN, said->policies ? call->of->identity : "");
@@ -149,7 +149,7 @@ void calls_json(struct json *json, const struct inflight_call *call, uint64_t wa
     json_unsigned(json, "pid", process->pid);
     json_bool(json, "pid_is_local", process->is_near);
     json_string(json, "program", process->program);
-    json_string(json, "user", name_of_user(call->owner->uid));
+    json_string(json, "user", calls_user(call->owner->uid));
     json_string(json, "target", call->circuit->target);
     json_string(json, "destination", call->circuit->destination);
     json_string(json, "phase", inflight_phase(call->phase));

@@ -17,6 +17,8 @@ void calls_print_table(const struct inflight *inflight, FILE *out, unsigned int 
 void calls_print_line(const struct inflight_call *call, uint64_t wall_ns, FILE *out);
 /* "6 calls in flight, 4 overdue, the oldest 9.8s". */
 void calls_print_sum(const struct inflight *inflight, FILE *out);
+/* A user's name, or number; stands until the next call. */
+const char *calls_user(uint32_t uid);
 void calls_json(struct json *json, const struct inflight_call *call, uint64_t wall_ns);
 
 #endif

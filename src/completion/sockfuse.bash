@@ -64,9 +64,11 @@ _sockfuse() {
     elif [[ $before == --for || ($command == run && $word != -* && $before != -*) ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$word" | sort -u)
         return
+    elif [[ $command == top && $before == --sort ]]; then
+        words=$("$sockfuse" top -h 2>/dev/null | sed -n 's/^ *--sort ORDER *//p' | tr -d , | sed 's/ or / /')
     elif [[ $word == -* ]]; then
         words=$(_sockfuse_options "$sockfuse" "$command")
-    elif [[ $command =~ ^(status|calls|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
+    elif [[ $command =~ ^(status|calls|top|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
         _sockfuse_destinations "$sockfuse" "${word#:}"
         return
     else

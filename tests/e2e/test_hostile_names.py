@@ -15,7 +15,7 @@ load_tests = ParallelSuite.load(4)
 # Sets a window's title, turns red by both forms of CSI, goes to the line's beginning, ends the line, deletes.
 EVIL = "a\x1b]0;t\x07\x1b[31m\u009b1m\rb\nFORGED\x7fd\x08"
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-COMMANDS = ("run", "check", "status", "events", "calls", "open", "close", "auto", "reload", "report")
+COMMANDS = ("run", "check", "status", "events", "calls", "top", "open", "close", "auto", "reload", "report")
 
 
 class HostileNames(unittest.TestCase):
@@ -60,7 +60,8 @@ class HostileNames(unittest.TestCase):
                       ("run", "-t", "a:1", "-o", EVIL + "=1", "true"), ("run", "-t", "127.0.0.1:1", EVIL),
                       ("run", EVIL), ("events", "--since", EVIL), ("report", "--since", EVIL),
                       ("open", "--for", EVIL, "a:1"),
-                      ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL), ("check", "--for", EVIL),
+                      ("open", EVIL + ":1"), ("calls", EVIL), ("calls", "--older", EVIL),
+                      ("top", "--sort", EVIL), ("top", "--interval", EVIL), ("top", EVIL), ("check", "--for", EVIL),
                       ("check", "--for", "/" + EVIL)):
             self.says(*words)
 
