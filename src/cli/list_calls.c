@@ -68,7 +68,6 @@ static bool collect(struct inflight *inflight, const struct selection *selection
     const uint64_t now_ns = clock_circuit_ns();
     bool whole = true;
     *inflight = (struct inflight){0};
-    select_time_begins();
     for (size_t i = 0; i < selection->count; i++) {
         const struct selected *selected = &selection->at[i];
         if (selected->segment.map == NULL)

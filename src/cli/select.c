@@ -229,6 +229,7 @@ void select_open(struct selection *selection, const struct whose *choice, bool q
     struct wanted wanted = {.real = NULL};
     const bool any = choice->policy_file == NULL;
     cut_survive();
+    select_time_begins();
     if (!any)
         wanted_read(&wanted, choice->policy_file);
     *selection = (struct selection){.is_everybody = whose_is_everybody(choice)};

@@ -78,7 +78,7 @@ bool select_was_whole(const struct selected *selected);
  * what is left is to be left out.
  */
 bool select_has_time(const struct selected *selected);
-/* For commands that go on looking: from now on there is as much again. */
+/* From now on there is as much again: select_open says so, which commands that go on looking call again and again. */
 void select_time_begins(void);
 
 /* How many events of its journal may be kept in memory at a time: other users' have room for so many together. */

@@ -168,7 +168,6 @@ static void force(struct top *top)
         top_answer(&top->view, copy_text("No circuit of this target stands yet, so there is nothing to force."));
         return;
     }
-    select_time_begins();
     forcing_start(&forcing, top->view.word, top->view.for_ns);
     forcing_act_on(&forcing, &circuit, &selection->at[chosen->place], selection);
     forcing_end(&forcing);
@@ -261,6 +260,8 @@ static int top_run(struct top *top)
                       "the same anywhere");
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
+    if (!top_look_begins(&top->look))
+        return EXIT_FAILURE;
     take_signals(&top->waiting);
     if (!capture_start(&output))
         err(EXIT_FAILURE, "top");

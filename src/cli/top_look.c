@@ -156,13 +156,32 @@ static bool read_policy(struct top_look *look, size_t place)
     return select_was_whole(selected);
 }
 
+bool top_look_begins(const struct top_look *look)
+{
+    struct selection selection;
+    struct running running;
+    bool is_good = true;
+    if (look->choice.policy_file == NULL)
+        return true;
+    select_open(&selection, &look->choice, true);
+    for (size_t i = 0; i < selection.count; i++) {
+        running_collect(&running, &selection.at[i]);
+        if (running.file == NULL && selection.at[i].segment.map == NULL) {
+            warnx("%s: %s", selection.at[i].identity, running.file_why);
+            is_good = false;
+        }
+        running_free(&running);
+    }
+    select_close(&selection);
+    return is_good;
+}
+
 void top_look(struct top_look *look, bool is_tick)
 {
     struct top_sight *sight = &look->sight;
     forget_rows(look);
     top_look_closer(look, NULL);
     select_close(&look->selection);
-    select_time_begins();
     select_open(&look->selection, &look->choice, false);
     select_warn_of_builds(&look->selection);
     sight->now_ns = clock_circuit_ns();

@@ -32,6 +32,8 @@ struct top_look {
     struct event *events; /* room for those of the detail */
 };
 
+/* Before all others. False: the policy that was asked for is neither in use nor can it be read, which was said. */
+bool top_look_begins(const struct top_look *look);
 /* One look at all; `is_tick`: what ended since the last one is a step of the sparklines. */
 void top_look(struct top_look *look, bool is_tick);
 /* More of one circuit; of none, NULL. */

@@ -260,6 +260,8 @@ class Terminals(Top):
         terminal = Terminal(self, self.sandbox, width=120, env={"TERM": "dumb"})
         terminal.command(SOCKFUSE, "top")
         self.assertIn("'sockfuse status'", terminal.wait_for("TERM=dumb: on this kind"))
+        terminal.command(SOCKFUSE, "top", "-p", "/nowhere/x.policy")
+        terminal.wait_for("sockfuse: /nowhere/x.policy: ")
         for arguments in ({}, {"env": {"TERM": "xterm"}}):
             result = self.sandbox.run([SOCKFUSE, "top"], "command", **arguments)
             self.assertEqual((result.status, result.stdout), (1, ""))
