@@ -40,6 +40,13 @@ uint64_t histogram_begin(uint32_t bucket)
     return part << shift_of(bucket);
 }
 
+uint64_t histogram_end(uint32_t bucket)
+{
+    if (bucket >= HISTOGRAM_BUCKETS)
+        bucket = HISTOGRAM_BUCKETS - 1;
+    return histogram_begin(bucket) + (UINT64_C(1) << shift_of(bucket));
+}
+
 uint64_t histogram_middle(uint32_t bucket)
 {
     if (bucket >= HISTOGRAM_BUCKETS)

@@ -19,9 +19,10 @@ struct histogram {
 
 /* The bucket of a span, below HISTOGRAM_BUCKETS. */
 uint32_t histogram_bucket(uint64_t span_ns);
-/* The middle of a bucket, and where it begins; of one out of range, those of the last. */
+/* The middle of a bucket, where it begins, and where the next one would; of one out of range, those of the last. */
 uint64_t histogram_middle(uint32_t bucket);
 uint64_t histogram_begin(uint32_t bucket);
+uint64_t histogram_end(uint32_t bucket);
 
 /* Wait-free: one relaxed add. */
 void histogram_add(struct histogram *histogram, uint32_t bucket, uint64_t count);

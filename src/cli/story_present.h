@@ -10,14 +10,17 @@
 #include "cli/story.h"
 #include "cli/user_options.h"
 
-/* Arrays of JSON: what `status --json` and `calls --json` write. NULL: the story is not of segments. */
+/*
+ * JSON: what `status --json`, `calls --json` and `calls --tree --json` write, how long the calls of each circuit have
+ * waited, and the chains of the outages (story_chain.h). NULL: the story is not of segments.
+ */
 struct present {
-    char *status, *calls;
+    char *status, *calls, *cascade, *latencies, *chains;
 };
 
 /*
- * Tells the journals of the chosen policies since then, ends the story, and adds their circuits and calls in flight as
- * they are now. False: something could not be looked into, as it was said. Free `present` with present_free.
+ * Tells the journals of the chosen policies since then, ends the story, adds their circuits and calls in flight as they
+ * are now, and finds the incidents. False: something could not be looked into, as it was said. Free `present` with present_free.
  */
 bool story_tell_present(struct story *story, const struct whose *choice, uint64_t since_ns, struct present *present);
 void present_free(struct present *present);

@@ -246,7 +246,8 @@ static int compare_steps(const void *a, const void *b)
     return left->change - right->change;
 }
 
-static void trace_waiting(struct tracing *tracing, const struct story_circuit *circuit)
+/* The circuit's number parts it from others of the same destination: a counter is known by its name and id. */
+static void trace_waiting(struct tracing *tracing, const struct story_circuit *circuit, uint64_t number)
 {
     struct step *steps = allocate(2 * circuit->event_count, sizeof *steps);
     char *name = format_text("waiting for %s", circuit->destination);
@@ -267,7 +268,7 @@ static void trace_waiting(struct tracing *tracing, const struct story_circuit *c
             continue;
         begin_event(tracing, "C", name, CIRCUITS_PID, 0);
         add_time(tracing, steps[i].at_ns);
-        fprintf(tracing->out, ",\"args\":{\"calls\":%d}}", waiting);
+        fprintf(tracing->out, ",\"id\":%" PRIu64 ",\"args\":{\"calls\":%d}}", number, waiting);
     }
     free(name);
     free(steps);
@@ -286,7 +287,7 @@ void story_trace(const struct story *story, FILE *out)
         if (story->circuits[i].destination[0] == '\0')
             continue;
         trace_circuit(&tracing, &story->circuits[i], i);
-        trace_waiting(&tracing, &story->circuits[i]);
+        trace_waiting(&tracing, &story->circuits[i], i);
     }
     const size_t count = collect_calls(story, &calls);
     for (size_t from = 0, to; from < count; from = to) {

@@ -16,6 +16,7 @@
 #include "cli/page.h"
 #include "cli/result_file.h"
 #include "cli/story.h"
+#include "cli/story_chain.h"
 #include "cli/story_json.h"
 #include "cli/story_present.h"
 #include "cli/story_sources.h"
@@ -44,12 +45,14 @@ struct wish {
 
 /* --- what it is of ------------------------------------------------------------------------------------------------ */
 
-static bool tell_files(struct story *story, const struct wish *wish)
+static bool tell_files(struct story *story, const struct wish *wish, struct present *present)
 {
     bool whole = true;
     for (size_t i = 0; i < wish->file_count; i++)
         whole = story_read_file(story, wish->files[i], (unsigned int)i, wish->since_ns) && whole;
     story_end(story, wish->since_ns, 0);
+    story_find_incidents(story);
+    present->chains = story_chains(story, NULL);
     return whole;
 }
 
@@ -79,7 +82,11 @@ static bool write_page(const struct page *page, const struct story *story, const
     if (present->status != NULL) {
         json_written(&json, "status", present->status);
         json_written(&json, "in_flight", present->calls);
+        json_written(&json, "latencies", present->latencies);
+        if (present->cascade != NULL)
+            json_written(&json, "cascade", present->cascade);
     }
+    json_written(&json, "chains", present->chains);
     json_close(&json, '}');
     if (fclose(out) != 0)
         err(EXIT_FAILURE, "no memory");
@@ -110,10 +117,9 @@ static int report(const struct wish *wish)
     if (wish->page_path != NULL && !page_load(&page))
         return EXIT_FAILURE;
     story_start(&story);
-    bool good = wish->file_count > 0 ? tell_files(&story, wish)
+    bool good = wish->file_count > 0 ? tell_files(&story, wish, &present)
                                      : story_tell_present(&story, &wish->choice, wish->since_ns, &present);
     if (good || wish->file_count == 0) {
-        story_find_incidents(&story);
         if (wish->page_path != NULL)
             good = write_page(&page, &story, wish, &present) && good;
         if (wish->trace_path != NULL)

@@ -1,6 +1,7 @@
 // One circuit: its states with the failures on them, waiting calls, refusals and latency over time; its figures.
 import { chartBox, lines, NARROW, stateSeries, stateTip, timeAxis, tooltipParts, zoomParts } from "./chart.js";
 import { calls, clock, count, h, latency, process, reason, span } from "./format.js";
+import { duration, histograms } from "./histogram.js";
 import { incidentCard } from "./incident.js";
 import { waitingSteps } from "./model.js";
 import { badge, legend } from "./overview.js";
@@ -193,7 +194,7 @@ const COUNTERS = [["admitted", "Admitted"], ["succeeded", "Succeeded"], ["failed
 // As `sockfuse status --json` has them: over the circuit's whole life, not the report's span.
 function figures(circuit) {
   if (!circuit.now) return null;
-  const { counters, in_flight, consecutive_failures, failure_threshold, retry_in_ms } = circuit.now;
+  const { counters, in_flight, consecutive_failures, failure_threshold, retry_in_ms, most_waiting, latency: waits } = circuit.now;
   const always = new Set(["admitted", "succeeded", "failed", "refused"]);
   return h("div", {},
     h("h4", {}, "Since the circuit was first used"),
@@ -203,7 +204,11 @@ function figures(circuit) {
       h("div", {}, h("dt", {}, "In flight"), h("dd", { "data-figure": "in_flight" }, count(in_flight))),
       h("div", {}, h("dt", {}, "Failures in a row"), h("dd", { "data-figure": "consecutive_failures" },
         failure_threshold === null ? count(consecutive_failures) : `${consecutive_failures} of ${failure_threshold}`)),
-      retry_in_ms === null ? null : h("div", {}, h("dt", {}, "Next probe in"), h("dd", {}, span(retry_in_ms)))));
+      retry_in_ms === null ? null : h("div", {}, h("dt", {}, "Next probe in"), h("dd", {}, span(retry_in_ms))),
+      h("div", {}, h("dt", {}, "Waited in all"), h("dd", { "data-figure": "waited_ms" }, span(waits.waited_ms))),
+      h("div", {}, h("dt", {}, "Longest wait"), h("dd", { "data-figure": "max_us" }, duration(waits.max_us * 1000))),
+      h("div", {}, h("dt", {}, "Most at once"), h("dd", { "data-figure": "most_waiting" }, count(most_waiting)))),
+    histograms(circuit));
 }
 
 // --- the same as a table --------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ export function load() {
   const report = JSON.parse(text, (key, value) => (typeof value === "string" ? visible(value) : value));
   for (const circuit of report.circuits) {
     circuit.now = present(report, circuit);
-    circuit.waits = (report.in_flight ?? []).filter((call) => call.target === circuit.target && call.destination === circuit.destination &&
-      call.policy === circuit.policy && call.owner === circuit.owner);
+    circuit.latencies = report.latencies?.find((one) => isOf(one, circuit));
+    circuit.waits = (report.in_flight ?? []).filter((call) => isOf(call, circuit));
     circuit.sums = sums(report, circuit);
     circuit.name = circuit.target === circuit.destination || circuit.target === "" ? circuit.destination : circuit.target;
   }
@@ -16,6 +16,10 @@ export function load() {
     circuit.id = `circuit-${number + 1}`;
   });
   return report;
+}
+
+function isOf(one, circuit) {
+  return one.target === circuit.target && one.destination === circuit.destination && one.policy === circuit.policy && one.owner === circuit.owner;
 }
 
 // The circuit as `status --json` has it; undefined where only files were told of.

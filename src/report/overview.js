@@ -1,6 +1,7 @@
 // All circuits on one time line, and in one table.
 import { chartBox, NARROW, stateSeries, stateTip, timeAxis, tooltipParts, zoomParts } from "./chart.js";
 import { calls, count, h, latency, span } from "./format.js";
+import { duration } from "./histogram.js";
 import { quantile } from "./model.js";
 
 const ROW = 26;
@@ -80,10 +81,13 @@ function timeLine(report) {
 function columns(report) {
   const known = report.circuits.some((circuit) => circuit.now);
   const took = report.circuits.some((circuit) => circuit.sums.took.length > 0);
+  const lives = !took && report.circuits.some((circuit) => circuit.now?.latency.first_byte.count > 0);
   const at = (part) => (circuit) => {
     const value = quantile(circuit.sums.took, part);
     return value === null ? "" : latency(value);
   };
+  // Of a circuit's whole life, where the events have no calls that succeeded.
+  const lived = (name) => (circuit) => (circuit.now?.latency.first_byte.count > 0 ? duration(circuit.now.latency.first_byte[name] * 1000) : "");
   return [
     { title: "Circuit", cell: (circuit) => h("a", { href: `#${circuit.id}` }, circuit.name), name: true },
     known ? { title: "Now", cell: (circuit) => (circuit.now ? badge(circuit) : "") } : null,
@@ -95,6 +99,9 @@ function columns(report) {
     took ? { title: "Answer P50", cell: at(0.5) } : null,
     took ? { title: "P95", cell: at(0.95) } : null,
     took ? { title: "Max", cell: at(1) } : null,
+    lives ? { title: "Answer P50", cell: lived("p50_us") } : null,
+    lives ? { title: "P95", cell: lived("p95_us") } : null,
+    lives ? { title: "P99", cell: lived("p99_us") } : null,
   ].filter(Boolean);
 }
 

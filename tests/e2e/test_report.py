@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import unittest
@@ -12,8 +13,22 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BUILD, ROOT, SOCKFUSE, Sandbox, Server, answer_http, answer_status, asleep,  # noqa: E402
                       eventually, flapping, stay_silent)
 from fixtures.browser import Browser  # noqa: E402
+from fixtures.daemons import free_port  # noqa: E402
 
 PAGE = BUILD / "report.html"
+# Asks another one for each request, and gives up sooner than its own callers do.
+MIDDLE = """#!/usr/bin/python3
+import http.server, sys, urllib.request
+class Middle(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        try:
+            urllib.request.urlopen(sys.argv[2], timeout=0.3).read()
+        except OSError:
+            pass
+    def log_message(self, *words):
+        pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Middle).serve_forever()
+"""
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>\u202e\x1b[31m&amp;"
 # How a colour in the middle of a canvas is told from an empty one.
 DRAWN = """
@@ -138,6 +153,23 @@ class Document(Reports):
         self.assertEqual([probe["result"] for probe in circuit["probes"]], ["failure", "success"])
         self.assertEqual(sum(refusal["calls"] for refusal in circuit["refusals"]), 5)
 
+    def test_its_latencies_are_those_that_status_has_percentiles_of(self):
+        server, healthy = self.an_outage()
+        self.report("-o", self.page)
+        for one in (server, healthy):
+            (latency,) = [latency for latency in document_in(self.page)["latencies"]
+                          if latency["destination"] == one.destination]
+            known = self.sandbox.circuit(one)["latency"]
+            for name in ("connect", "first_byte"):
+                columns = latency[name]
+                self.assertEqual(sum(columns["calls"]), known[name]["count"])
+                self.assertEqual(columns["from_ns"], sorted(columns["from_ns"]))
+                self.assertTrue(all(begin < end for begin, end in zip(columns["from_ns"], columns["to_ns"])))
+                half = next(i for i in range(len(columns["calls"]))
+                            if 2 * sum(columns["calls"][:i + 1]) >= known[name]["count"])
+                self.assertTrue(columns["from_ns"][half] <= known[name]["p50_us"] * 1000 + 999)
+                self.assertTrue(known[name]["p50_us"] * 1000 <= columns["to_ns"][half])
+
     def test_files_of_events_tell_the_same_as_the_journal(self):
         self.an_outage()
         self.report("-o", self.page)
@@ -224,6 +256,8 @@ class InFlight(Reports):
         self.assertEqual([call[name] for name in ("pid", "waited_ms", "limit_ms", "overdue")],
                          [process.pid, 7000, 5000, True])
         self.assertEqual(document["calls_told"], 0, "it has not ended")
+        tree = json.loads(self.sandbox.sockfuse("calls", "--tree", "--json").stdout)
+        self.assertEqual(document["cascade"], tree)
         with open(trace, encoding="utf-8") as file:
             (drawn,) = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "call"]
         self.assertEqual((drawn["pid"], drawn["dur"], drawn["args"]["outcome"]), (process.pid, 7000000, "in flight"))
@@ -236,7 +270,78 @@ class InFlight(Reports):
         for word in ("1 call, 1 overdue, the oldest for 7.0 s", f"curl[{process.pid}]", server.destination,
                      "for an answer", "5.0 s"):
             self.assertIn(word, shown)
+        chain = browser.run("return document.querySelector('section[aria-labelledby=cascade]').innerText")
+        chain = re.sub(r"\s+", " ", chain)
+        for word in (f"Root: {server.destination}", "1 call of 1 program waits", "oldest 7.0 s", "root", "1 overdue"):
+            self.assertIn(word, chain)
         self.assertEqual(browser.log(), [])
+
+
+class Chains(Reports):
+    """Who called whom in vain during an outage."""
+
+    def setUp(self):
+        super().setUp()
+        self.sandbox = Sandbox(self)  # programs give up by the real clock
+
+    def an_outage_of_two(self):
+        """curl calls a program, which calls a server that is silent: both circuits open."""
+        silent, port = self.server(stay_silent), free_port()
+        self.sandbox.guard(f"127.0.0.1:{port}", silent, failure_threshold=2, abandon_after="50ms")
+        program = os.path.join(self.sandbox.folder, "middle")
+        with open(program, "w", encoding="ascii") as file:
+            file.write(MIDDLE)
+        os.chmod(program, 0o755)
+        self.sandbox.popen([program, str(port), silent.url])
+        self.assertTrue(eventually(lambda: self.can_connect(port), 60))
+        for _ in range(2):
+            self.sandbox.run(["curl", "-s", "--max-time", "0.2", f"http://127.0.0.1:{port}/"])
+        self.assertTrue(eventually(lambda: self.sandbox.circuit(silent)["state"] == "open", 60))
+        return f"127.0.0.1:{port}", silent
+
+    @staticmethod
+    def can_connect(port):
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    def chain_of(self, document):
+        (chain,) = document["chains"]
+        tree = chain["cascade"]
+        programs = {group["id"]: group["program"] for group in tree["groups"]}
+        places = {place["id"]: place for place in tree["places"]}
+        waits = {(programs[wait["group"]], places[wait["place"]]["destination"]): wait["calls"]
+                 for wait in tree["waits"]}
+        served = {place["destination"]: programs.get(place["served_by"]) for place in places.values()}
+        return waits, served, tree["root"]
+
+    def test_it_goes_from_who_called_to_the_root_over_the_programs_of_this_host(self):
+        middle, silent = self.an_outage_of_two()
+        self.report("-o", self.page)
+        waits, served, root = self.chain_of(document_in(self.page))
+        self.assertEqual(waits, {("curl", middle): 2, ("middle", silent.destination): 2})
+        self.assertEqual(served[middle], "middle")
+        self.assertIsNotNone(served[silent.destination], "this test's own process")
+        self.assertEqual((root["destination"], root["calls"], root["programs"]), (silent.destination, 4, 2))
+        browser = Browser(self)
+        for width in (1400, 400):
+            browser.look(width)
+            browser.open(f"file://{self.page}")
+            browser.wait_for("return document.documentElement.dataset.ready")
+            shown = re.sub(r"\s+", " ", browser.run("return document.querySelector('.chain').innerText"))
+            self.assertRegex(shown, rf"curl .*2 calls failed .*middle .*{middle} .*2 calls failed .*root .*"
+                                    rf"{silent.destination} connected and silent")
+            self.assertEqual(browser.run("return document.documentElement.scrollWidth"), width)
+        self.assertEqual(browser.log(), [])
+
+    def test_of_files_no_program_is_known_to_serve_and_nothing_is_guessed(self):
+        self.an_outage_of_two()
+        self.report("-o", self.page)
+        live, _, _ = self.chain_of(document_in(self.page))
+        self.report("-o", self.page, self.saved_events())
+        waits, served, _ = self.chain_of(document_in(self.page))
+        self.assertEqual((waits, set(served.values())), (live, {None}))
+        self.assertEqual({place["seen"] for place in document_in(self.page)["chains"][0]["cascade"]["places"]},
+                         {"unknown"})
 
 
 class Missing(Reports):
@@ -326,6 +431,14 @@ class InABrowser(Reports):
                              {name: count for name, count in shown.items() if count}, "and none is left out")
             (badge,) = [text for text in self.text(".circuit summary") if one.destination in text]
             self.assertIn(self.sandbox.circuit(one)["state"], badge)
+            counts = self.browser.run("""
+                const circuit = [...document.querySelectorAll('.circuit')].find((one) => one.innerText.includes(arguments[0]));
+                return Object.fromEntries([...circuit.querySelectorAll('[data-histogram]')].map((one) =>
+                  [one.dataset.histogram, one.querySelector('figcaption').innerText]))""", one.destination)
+            latency = self.sandbox.circuit(one)["latency"]
+            self.assertEqual(set(counts), {"connect", "first_byte"})
+            for name, text in counts.items():
+                self.assertRegex(text, rf" {latency[name]['count']} calls? · P50 ")
         self.assertEqual(self.text(".incident [data-figure=refused]"), ["5 calls"])
         self.assertEqual(self.text(".incident [data-figure=probes]"), ["2\n1 failed"])
         self.assert_quiet()
@@ -367,6 +480,7 @@ class InABrowser(Reports):
         path = self.events_file([an_event(1000, **names),
                                  an_event(2000, "open", **names, **{"from": "closed", "to": "open"}, failures=1,
                                           reason="failure-threshold", pause_ms=10000, refused=0),
+                                 an_event(2500, **{**names, "destination": f"2{EVIL}"}),
                                  an_event(3000, "forced", **names, **{"from": "open", "to": "open"}, user=EVIL,
                                           forced="open", reason="forced")])
         self.show(path)
@@ -375,6 +489,7 @@ class InABrowser(Reports):
         self.assertIsNone(self.browser.run("return window.evil ?? null"))
         self.assertEqual(self.browser.run("return document.querySelectorAll('img[src]').length"), 0)
         seen = self.browser.run("return document.body.innerText")
+        self.assertIn("</script><script>window.evil", self.text(".chain")[0])
         self.assertIn("</script><script>window.evil", seen)
         self.assertNotRegex(seen, "[\u202e\x1b]")
         self.assertIn("\\u202e", seen)
@@ -520,6 +635,34 @@ class Traces(Reports):
             spans.sort()
             for (_, end), (start, _) in zip(spans, spans[1:]):
                 self.assertLessEqual(end, start)
+
+    def test_each_event_has_what_the_format_wants_of_its_kind(self):
+        """As Chromium's Trace Event Format has it: what a reader does not know, or can't place, it drops in silence."""
+        self.an_outage()
+        for event in self.trace() + self.trace(self.events_file([an_event(1000), an_event(1000, target="other")])):
+            self.assertIn(event["ph"], "XiCM", event)
+            self.assertTrue(isinstance(event["name"], str) and event["name"], event)
+            for name in ("pid", "tid"):
+                self.assertTrue(isinstance(event[name], int) and 0 <= event[name] < 2 ** 31, event)
+            wanted = {"X": {"ts", "dur", "cat", "args"}, "i": {"ts", "s", "cat", "args"}, "C": {"ts", "id", "args"},
+                      "M": {"args"}}[event["ph"]]
+            self.assertEqual(set(event) - {"ph", "pid", "tid", "name", "cname"}, wanted, event)
+            for name in wanted & {"ts", "dur"}:
+                self.assertTrue(isinstance(event[name], int) and event[name] >= 0, event)
+            self.assertIn(event.get("s", "t"), "tpg")
+            self.assertIn(event.get("cname", "good"), ("good", "bad", "terrible", "grey"))
+            if event["ph"] == "C":
+                self.assertTrue(all(isinstance(value, int) for value in event["args"].values()), event)
+            if event["ph"] == "M":
+                self.assertIn(event["name"], ("process_name", "thread_name", "process_sort_index"))
+
+    def test_two_circuits_of_one_destination_have_a_counter_each(self):
+        path = self.events_file([an_event(1000), an_event(1000, target="other")])
+        counts = {}
+        for event in self.trace(path):
+            if event["ph"] == "C":
+                counts.setdefault((event["name"], event["id"]), []).append(event["args"]["calls"])
+        self.assertEqual(list(counts.values()), [[1, 0], [1, 0]])
 
     def test_waiting_calls_are_counted_up_and_down_to_none(self):
         path = self.events_file([an_event(1000), an_event(1100), an_event(3000, elapsed_ms=0)])

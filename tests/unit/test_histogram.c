@@ -54,6 +54,7 @@ static void buckets_follow_each_other_without_a_gap(void **state)
     for (uint32_t bucket = 1; bucket < HISTOGRAM_BUCKETS; bucket++) {
         assert_int_equal(histogram_bucket(histogram_begin(bucket)), bucket);
         assert_int_equal(histogram_bucket(histogram_begin(bucket) - 1), bucket - 1);
+        assert_true(histogram_end(bucket - 1) == histogram_begin(bucket));
         assert_int_equal(histogram_bucket(histogram_middle(bucket)), bucket);
     }
 }
