@@ -219,3 +219,18 @@ void latency_read(const struct latency *latency, uint64_t now_ns, struct latency
     read_samples(latency, now_ns, &view->recent);
     read_slots(latency, now_ns, view);
 }
+
+bool latency_last_seconds(const struct latency *latency, uint64_t now_ns, uint32_t *seconds)
+{
+    const uint32_t second = second_at(now_ns), next = atomic_load_explicit(&latency->next, memory_order_relaxed);
+
+    /* Of the last few, for one may be on its way. */
+    *seconds = UINT32_MAX;
+    for (uint32_t i = 1; i <= OLD_MAX; i++) {
+        uint32_t sample = atomic_load_explicit(&latency->samples[(next - i) % LATENCY_SAMPLES], memory_order_relaxed);
+
+        if (sample != 0 && age_of(sample, second) < *seconds)
+            *seconds = age_of(sample, second);
+    }
+    return *seconds != UINT32_MAX;
+}

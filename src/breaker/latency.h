@@ -85,4 +85,10 @@ struct latency_view {
 };
 void latency_read(const struct latency *latency, uint64_t now_ns, struct latency_view *view);
 
+/*
+ * So many seconds ago the last wait ended that was measured and not in vain; up to three days are told apart. False:
+ * none did. Of a busy connection's calls not all are measured.
+ */
+bool latency_last_seconds(const struct latency *latency, uint64_t now_ns, uint32_t *seconds);
+
 #endif

@@ -28,6 +28,7 @@ int command_check(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_calls(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_explain(int argc, char **argv);
 int command_events(int argc, char **argv);
 int command_metrics(int argc, char **argv);
 int command_report(int argc, char **argv);

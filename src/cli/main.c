@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"status", command_status, "show the circuits and who is attached"},
     {"calls", command_calls, "show the calls in flight: who waits for whom, since when"},
     {"top", command_top, "show circuits and calls live, and force circuits by keys"},
+    {"explain", command_explain, "say why a circuit is open, what comes next, what stands in the way"},
     {"open", command_open, "force a circuit open: calls to it fail at once"},
     {"close", command_close, "force a circuit closed: no call is refused"},
     {"auto", command_auto, "give a forced circuit back to its own rules"},

@@ -68,7 +68,7 @@ _sockfuse() {
         words=$("$sockfuse" top -h 2>/dev/null | sed -n 's/^ *--sort ORDER *//p' | tr -d , | sed 's/ or / /')
     elif [[ $word == -* ]]; then
         words=$(_sockfuse_options "$sockfuse" "$command")
-    elif [[ $command =~ ^(status|calls|top|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
+    elif [[ $command =~ ^(status|calls|top|explain|open|close|auto|forget)$ && $before != -p && $before != --policy ]]; then
         _sockfuse_destinations "$sockfuse" "${word#:}"
         return
     else
