@@ -140,6 +140,21 @@ static void print_waits(const struct row *row)
     print_summary("First byte", &waits->answers, "answers");
 }
 
+/* After how long each program was seen to give up. */
+static void print_timeouts(const struct timeouts *timeouts)
+{
+    for (size_t i = 0; i < timeouts->count; i++) {
+        char *text = timeout_text(&timeouts->at[i]);
+        label(i == 0 ? "Gives up" : "");
+        printf("%s, %s: %s\n", shown(timeouts->at[i].program), timeout_wait_text(timeouts->at[i].waits), text);
+        free(text);
+    }
+    if (timeouts->without_room > 0) {
+        label("");
+        printf("(%" PRIu64 " waits of further programs were not noted)\n", timeouts->without_room);
+    }
+}
+
 /* Where a line of the chart ends: 1, 2 and 5 of each power of ten from 10 us on. */
 static uint64_t next_bound(uint64_t bound_ns)
 {
@@ -270,6 +285,7 @@ void circuit_page_print(const struct selected *selected, const struct row *row, 
         struct row_waits waits;
         const uint32_t circuit = circuits_stand(&selected->segment, row->target_name, row->destination);
         print_waits(row);
+        print_timeouts(&row->timeouts);
         if (circuit != CIRCUIT_INDEX_NONE) {
             row_waits_read(&waits, &selected->segment, circuit, now_ns, view);
             print_chart(&view->answers);

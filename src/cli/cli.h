@@ -30,6 +30,7 @@ int command_calls(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_events(int argc, char **argv);
+int command_observe(int argc, char **argv);
 int command_metrics(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_open(int argc, char **argv);
@@ -61,7 +62,10 @@ enum {
     OPTION_TRACE,
     OPTION_TREE,
     OPTION_DOT,
-    OPTION_FORMAT
+    OPTION_FORMAT,
+    OPTION_SUGGEST,
+    OPTION_FORCE,
+    OPTION_KEEP
 };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */

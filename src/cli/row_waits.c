@@ -14,6 +14,7 @@ static struct span_summary summary_of(const struct distribution *distribution)
         .p50_ns = distribution_quantile(distribution, 500),
         .p95_ns = distribution_quantile(distribution, 950),
         .p99_ns = distribution_quantile(distribution, 990),
+        .max_ns = distribution_quantile(distribution, 1000),
     };
 }
 
@@ -56,12 +57,22 @@ static void write_summary(struct json *json, const char *key, const struct span_
     }
 }
 
+static void write_longest(struct json *json, const struct span_summary *summary)
+{
+    if (summary->count > 0)
+        json_unsigned(json, "max_us", summary->max_ns / 1000);
+    else
+        json_null(json, "max_us");
+}
+
 void row_waits_json(struct json *json, const struct row_waits *waits)
 {
     json_open(json, "latency", '{');
     write_summary(json, "connect", &waits->connects);
+    write_longest(json, &waits->connects);
     json_close(json, '}');
     write_summary(json, "first_byte", &waits->answers);
+    write_longest(json, &waits->answers);
     json_close(json, '}');
     write_summary(json, "last_minute", &waits->recent);
     json_unsigned(json, "max_us", waits->recent_longest_ns / 1000);

@@ -12,7 +12,7 @@
 
 /* Of some waits; all 0 where there were none. */
 struct span_summary {
-    uint64_t count, p50_ns, p95_ns, p99_ns;
+    uint64_t count, p50_ns, p95_ns, p99_ns, max_ns;
 };
 
 struct row_waits {

@@ -87,16 +87,18 @@ static void read_segment(struct rows *rows, const struct segment *segment, const
     uint32_t cursor = 0, index;
     inflight_add(&inflight, segment, NULL, now_ns);
     inflight_count(&inflight, waiting);
-    inflight_free(&inflight);
     while ((index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE) {
         struct row *row = add_row(rows);
         memcpy(row->target_name, texts.target, sizeof row->target_name);
         memcpy(row->destination, texts.destination, sizeof row->destination);
         row->target = target_named(policies, row->target_name);
         read_circuit(row, segment, index, now_ns, room);
+        learnt_read(circuits_learnt(segment, index), now_ns, &row->learnt);
+        timeouts_read(&row->timeouts, &row->learnt, &inflight, index);
         row->waiting = waiting[index];
         row->in_flight = waiting[index].calls - waiting[index].charged;
     }
+    inflight_free(&inflight);
     free(room);
     free(waiting);
 }

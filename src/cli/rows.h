@@ -15,6 +15,7 @@
 #include "cli/row_waits.h"
 #include "cli/running.h"
 #include "cli/select.h"
+#include "cli/timeouts.h"
 #include "guard/operator.h"
 #include "policy/policy.h"
 #include "segment/event.h"
@@ -36,9 +37,11 @@ struct row {
     size_t order; /* where it stands among the others: by policy and target */
     struct circuit_view view;
     uint64_t counts[COUNTERS];
-    uint32_t in_flight;      /* calls without an outcome yet */
-    struct waiting waiting;  /* these, and those that were charged at their limit and go on */
-    struct row_waits waits;  /* those that are over */
+    uint32_t in_flight;        /* calls without an outcome yet */
+    struct waiting waiting;    /* these, and those that were charged at their limit and go on */
+    struct row_waits waits;    /* those that are over */
+    struct learnt_view learnt; /* what they have taught */
+    struct timeouts timeouts;
     enum forced forced;      /* an operator's word */
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
     uint32_t connections;    /* that have a share of max_connections */

@@ -1,7 +1,7 @@
 /*
  * run_environment.h - what a program that `sockfuse run` starts finds in its environment: what the library reads there.
  *
- * Private to run.c and run_environment.c.
+ * Private to run_start.c and run_environment.c.
  */
 #ifndef SOCKFUSE_CLI_RUN_ENVIRONMENT_H
 #define SOCKFUSE_CLI_RUN_ENVIRONMENT_H

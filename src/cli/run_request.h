@@ -1,7 +1,7 @@
 /*
  * run_request.h - what `sockfuse run` is asked for: its words, and what an outer `run` named.
  *
- * Private to run.c, run_environment.c and run_request.c.
+ * For run.c, run_start.c, run_environment.c and own_circuits.c.
  */
 #ifndef SOCKFUSE_CLI_RUN_REQUEST_H
 #define SOCKFUSE_CLI_RUN_REQUEST_H

@@ -126,6 +126,32 @@ static bool settings_differ(const struct row *row, const struct running *running
     return differ;
 }
 
+static void write_runs(struct json *json, const struct learnt_view *learnt)
+{
+    json_open(json, "failure_runs", '{');
+    json_unsigned(json, "healed", learnt->healed);
+    json_unsigned(json, "most_failures", learnt->most_failures);
+    json_unsigned(json, "longest_ms", learnt->longest_ns / NS_PER_MS);
+    json_unsigned(json, "present_failures", learnt->present.failures);
+    json_unsigned(json, "present_ms", learnt->present.lasted_ns / NS_PER_MS);
+    json_close(json, '}');
+}
+
+/* Of calls that passed against their circuit's word, what came of them. */
+static void write_learnt(struct json *json, const struct row *row)
+{
+    const struct learnt_view *learnt = &row->learnt;
+    write_runs(json, learnt);
+    json_open(json, "would_have_refused", '{');
+    for (unsigned int verdict = VERDICT_SUCCESS; verdict < VERDICTS; verdict++) {
+        json_open(json, verdict_name(verdict), '{');
+        json_unsigned(json, "calls", learnt->shadow_calls[verdict]);
+        json_unsigned(json, "waited_ms", learnt->shadow_waited_ns[verdict] / NS_PER_MS);
+        json_close(json, '}');
+    }
+    json_close(json, '}');
+}
+
 static void write_circuit(struct json *json, const struct row *row, const struct running *running)
 {
     static const char *const ends[] = {[ENDED_NOT] = NULL, [ENDED_PROGRAMS] = "programs", [ENDED_TARGET] = "target"};
@@ -173,6 +199,8 @@ static void write_circuit(struct json *json, const struct row *row, const struct
     }
     json_unsigned(json, "most_waiting", row_most_waiting(row));
     row_waits_json(json, &row->waits);
+    timeouts_json(json, "timeouts", &row->timeouts);
+    write_learnt(json, row);
     write_window(json, row);
     write_counters(json, row);
     write_refusals(json, row);

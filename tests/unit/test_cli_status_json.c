@@ -16,11 +16,13 @@
 #include "cli/cli.c"
 #include "cli/destination.c"
 #include "cli/differences.c"
+#include "cli/duration.c"
 #include "cli/inflight.c"
 #include "cli/json.c"
 #include "cli/row_waits.c"
 #include "cli/rows.c"
 #include "cli/status_json.c"
+#include "cli/timeouts.c"
 #include "cli/message.c" /* the last one: others mean its functions, and it libc's */
 
 static char *printed_of(const struct row *row, const struct running *running)
