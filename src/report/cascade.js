@@ -12,9 +12,11 @@ const VIEWS = {
   unknown: "who listens there is not known",
 };
 
+// `say`: what is to be said of a destination, or of the root.
 const PAST = { one: "call failed", many: "calls failed", wait: "longest wait", overdue: "hung" };
 const GOING = { ...PAST, one: "call failed or waits", many: "calls failed or wait" };
-const NOW = { one: "call waits", many: "calls wait", wait: "oldest", overdue: "overdue" };
+const NOW = { one: "call waits", many: "calls wait", wait: "oldest", overdue: "overdue", isNow: true,
+  say: (place, root) => (root ? silence(place) : null) };
 
 function programOf(group) {
   return group.program || "?";
@@ -22,9 +24,25 @@ function programOf(group) {
 
 // How many of its processes; of an outage the processes of then may be gone.
 function share(group, words) {
-  if (words !== NOW || group.waiting === 0) return null;
+  if (!words.isNow || group.waiting === 0) return null;
   return group.workers > 1 && group.waiting <= group.workers ? `${count(group.waiting)} of ${count(group.workers)} workers wait`
     : calls(group.waiting, "process waits", "processes wait");
+}
+
+// Of an outage, how the calls to a destination failed, if all of them are drawn.
+function kindsOf(report, { from, to }) {
+  if (report.calls_drawn < report.calls_told) return () => null;
+  return ({ destination }) => {
+    const kinds = new Map();
+    for (const { destination: other, calls: all } of report.circuits) {
+      if (other !== destination) continue;
+      all.end.forEach((end, i) => {
+        const { name, verdict } = report.outcomes[all.outcome[i]];
+        if (verdict === "failure" && end >= from && end - all.took[i] <= to) kinds.set(name, (kinds.get(name) ?? 0) + 1);
+      });
+    }
+    return [...kinds].sort((a, b) => b[1] - a[1]).map(([name, number]) => `${count(number)} × ${name}`).join(", ");
+  };
 }
 
 function silence({ calls: all, connect }) {
@@ -36,7 +54,7 @@ function silence({ calls: all, connect }) {
 function box(tree, group, place, words) {
   const root = place && tree.root?.place === place.id;
   const name = group ? programOf(group) : place.target !== place.destination ? place.target : null;
-  const notes = [group ? share(group, words) : VIEWS[place.seen], root ? silence(place) : null,
+  const notes = [place ? words.say(place, root) : null, group ? share(group, words) : VIEWS[place.seen],
     group && !group.guarded ? "its own calls are not seen" : null].filter(Boolean);
   return h("div", { class: root ? "node root" : "node" },
     root ? h("span", { class: "badge open" }, "root") : null,
@@ -79,8 +97,10 @@ function sentence(tree, words) {
   const server = tree.groups.find((one) => one.id === place.served_by);
   const name = server ? programOf(server) : place.target !== place.destination ? place.target : null;
   const { calls: number, programs, oldest_ms: oldest } = tree.root;
+  const others = tree.places.filter((one) => !tree.waits.some((wait) => wait.group === one.served_by)).length - 1;
   const [noun, ...verb] = (number === 1 ? words.one : words.many).split(" ");
   return [h("strong", {}, `Root: ${place.destination}`), name ? ` (${name})` : "",
+    others > 0 ? `, and ${calls(others, "other", "others")} for which fewer do` : "",
     `: ${count(number)} ${noun} of ${calls(programs, "program", "programs")} ${verb.join(" ")}, straight or through others; ${words.wait} ${span(oldest)}.`];
 }
 
@@ -101,7 +121,7 @@ function isChain({ cascade: tree }) {
 export function cascade(report) {
   const past = (report.chains ?? []).filter(isChain).reverse();
   if (!report.cascade && past.length === 0) return null;
-  const words = (chain) => (chain.in_flight > 0 ? GOING : PAST);
+  const words = (chain) => ({ ...(chain.in_flight > 0 ? GOING : PAST), say: kindsOf(report, chain) });
   const title = ({ from, to }) => `Outage ${clock(report.from_ms + from)} – ${clock(report.from_ms + to)}`;
   return h("section", { class: "card", "aria-labelledby": "cascade" },
     h("h2", { id: "cascade" }, "Who waited for whom"),

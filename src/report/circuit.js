@@ -10,6 +10,8 @@ const STATE_ROW = 30;
 const ROW = 22;
 const GAP = 34;
 const EVENTS_MAX = 500;
+const INCIDENTS_MAX = 8;
+const INCIDENTS_SHOWN = 5;
 
 // --- the chart ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +74,7 @@ function lineSeries(name, points, palette, colour, axis) {
 // A block for each time between two changes of state: how many there were is known of that time as a whole.
 function refusedSeries(report, circuit, palette, axis) {
   return { type: "custom", name: "refused", xAxisIndex: axis, yAxisIndex: axis, clip: true, encode: { x: [0, 1], y: 2 },
-    data: circuit.refusals.map((refusal) => ({ refusal, value: [report.from_ms + refusal.from, report.from_ms + refusal.to,
+    data: blocks(report, circuit.refusals).map((refusal) => ({ refusal, value: [report.from_ms + refusal.from, report.from_ms + refusal.to,
       rateOf(refusal)] })),
     renderItem(params, api) {
       const [x, y] = api.coord([api.value(0), api.value(2)]);
@@ -80,6 +82,20 @@ function refusedSeries(report, circuit, palette, axis) {
       return { type: "rect", shape: { x, y, width: Math.max(end - x, 1.5), height: Math.max(bottom - y, 1) },
         style: { fill: palette.refused, opacity: 0.7 } };
     } };
+}
+
+// What lasted for a moment only, as a probe, has no rate of its own: it goes with what was just before it.
+function blocks(report, refusals) {
+  const shortest = Math.max(1000, (report.to_ms - report.from_ms) / 200);
+  const merged = [];
+  for (const refusal of refusals) {
+    const last = merged[merged.length - 1];
+    const isShort = (one) => one.to - one.from < shortest;
+    if (last && last.to === refusal.from && (isShort(refusal) || isShort(last))) {
+      merged[merged.length - 1] = { from: last.from, to: refusal.to, calls: last.calls + refusal.calls };
+    } else merged.push(refusal);
+  }
+  return merged;
 }
 
 function rateOf({ from, to, calls: number }) {
@@ -242,6 +258,15 @@ function asTable(report, circuit) {
   return details;
 }
 
+// Of many the latest stand open, for a page that nobody reads to its end says nothing.
+function incidents(report, circuit) {
+  const cards = circuit.incidents.map((incident, i) => incidentCard(report, circuit, incident, i));
+  if (cards.length <= INCIDENTS_MAX) return cards;
+  const earlier = cards.slice(0, -INCIDENTS_SHOWN);
+  return [h("details", { class: "table" }, h("summary", {}, `${count(earlier.length)} earlier incidents`), earlier),
+    ...cards.slice(-INCIDENTS_SHOWN)];
+}
+
 export function circuitSection(report, circuit, open) {
   const other = circuit.name === circuit.destination ? null : h("span", { class: "destination" }, circuit.destination);
   const parts = [circuit.policy && h("span", {}, circuit.policy), circuit.owner && h("span", {}, `user ${circuit.owner}`)].filter(Boolean);
@@ -251,7 +276,7 @@ export function circuitSection(report, circuit, open) {
     parts.length > 0 ? h("p", { class: "quiet where" }, parts) : null,
     legend("closed", "half-open", "open", "failure", ...(circuit.probes.length > 0 ? ["probe"] : [])),
     chart(report, circuit),
-    circuit.incidents.map((incident, i) => incidentCard(report, circuit, incident, i)),
+    incidents(report, circuit),
     figures(circuit),
     asTable(report, circuit));
 }

@@ -329,7 +329,7 @@ class Chains(Reports):
             browser.wait_for("return document.documentElement.dataset.ready")
             shown = re.sub(r"\s+", " ", browser.run("return document.querySelector('.chain').innerText"))
             self.assertRegex(shown, rf"curl .*2 calls failed .*middle .*{middle} .*2 calls failed .*root .*"
-                                    rf"{silent.destination} connected and silent")
+                                    rf"{silent.destination} 2 × response-timeout")
             self.assertEqual(browser.run("return document.documentElement.scrollWidth"), width)
         self.assertEqual(browser.log(), [])
 
@@ -460,6 +460,19 @@ class InABrowser(Reports):
                 backgrounds.add((theme, self.browser.run("return getComputedStyle(document.body).backgroundColor")))
                 self.assert_quiet()
         self.assertEqual(len(backgrounds), 2, backgrounds)
+
+    def test_of_many_incidents_the_latest_are_unfolded(self):
+        lines = []
+        for at in range(0, 1000000, 100000):
+            lines += [an_event(at + 1000), an_event(at + 2000, "open", **{"from": "closed", "to": "open"}, failures=1,
+                                                    reason="failure-threshold", pause_ms=10000, refused=0),
+                      an_event(at + 3000, "close", **{"from": "half-open", "to": "closed"}, refused=0,
+                               reason="probe-succeeded")]
+        self.show(self.events_file(lines))
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.incident').length"), 10)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('details.table .incident').length"), 5)
+        self.assertIn("5 earlier incidents", self.text("details.table > summary"))
+        self.assert_quiet()
 
     def test_the_switch_goes_over_what_the_system_prefers(self):
         self.show(self.events_file([an_event(1000)]), theme="dark")
