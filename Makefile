@@ -145,6 +145,8 @@ programs = $(patsubst %.c,$(BUILD)/%,$(wildcard $(1)))
 UNIT_TESTS     := $(call programs,tests/unit/test_*.c)
 STRESS_TESTS   := $(call programs,tests/unit/stress_*.c)
 PRELOAD_TESTS  := $(call programs,tests/preload/test_*.c)
+# Those that start threads.
+THREADED       := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls pthread_create tests/unit/test_*.c tests/unit/stress_*.c))
 BENCHMARKS     := $(call programs,tests/bench/*.c)
 # The scripted kernel and the engine around it, for tests that say `links: connection`.
 ENGINE_SUPPORT := $(call objects,tests/unit/support_kernel*.c tests/unit/support_engine*.c)
@@ -166,6 +168,7 @@ FUZZ_FLAGS    = -std=gnu11 -g -O1 $(WARNINGS) $(WERROR) -fsanitize=$(if $(FUZZ_M
                 -fno-sanitize-recover=all -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"'
 
 unit-programs: $(UNIT_TESTS) $(STRESS_TESTS)
+threaded-programs: $(THREADED)
 preload-programs: all $(PRELOAD_TESTS)
 bench-programs: all $(BENCHMARKS)
 fuzz-programs: $(FUZZERS)
@@ -294,8 +297,8 @@ help: ## this list
 
 always:
 .PHONY: all lib32 page fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
-        fuzz-programs test-programs demo cascade test test-unit test-preload test-e2e matrix check-sanitizers coverage \
-        fuzz bench install uninstall clean help always
+        fuzz-programs threaded-programs test-programs demo cascade test test-unit test-preload test-e2e matrix \
+        check-sanitizers coverage fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 

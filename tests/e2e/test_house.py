@@ -168,6 +168,12 @@ class House(unittest.TestCase):
         self.assertEqual([at for at in functions if at[1] > LINES_OF_A_FUNCTION], [])
         self.assertEqual(bodies("struct s {\n    int i;\n};\nint f(void)\n{\n    {\n    }\n}\n"), [(5, 4)])
 
+    def test_who_starts_threads_in_a_unit_test_is_its_own_file(self):
+        """So make knows of which of them ThreadSanitizer can say something."""
+        for path in glob.glob(str(ROOT / "tests/unit/support*")):
+            with open(path, encoding="utf-8") as file:
+                self.assertNotRegex(file.read(), r"\b(pthread_create|thrd_create)\b", path)
+
     def test_the_maps_name_what_there_is(self):
         """Files and functions in src/README.md and tests/README.md; and "`function` (`file`" is where it says."""
         files = house_files()
