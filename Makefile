@@ -27,7 +27,7 @@ COVERAGE ?=
 COUNTED = $(BUILD)/src/% $(BUILD)/tests/unit/test_cli_%
 
 # The library's own calls are short and many: with gcc they are inlined across files, which saves a fifth of what a
-# guarded call costs (make bench). The objects hold ordinary code too, which is what the command and the tests link.
+# guarded call costs (make bench). Its objects hold ordinary code too, which is what the command and the tests link.
 IS_CLANG := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | grep -c __clang__)
 LTO := $(if $(SANITIZE)$(COVERAGE),,$(if $(filter 0,$(IS_CLANG)),-flto=auto -ffat-lto-objects))
 
@@ -39,7 +39,7 @@ WERROR ?= $(if $(filter test% %-programs check-%,$(MAKECMDGOALS)),-Werror)
 # Thread-local data of a preloaded library must need neither malloc nor a lock at first use, hence initial-exec.
 # Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
 FLAGS = -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
-        $(LTO) -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
+        -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
         $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
         $(if $(COVERAGE),$(if $(filter $(COUNTED),$@),--coverage -fprofile-update=atomic))
 DEPFLAGS = -MMD -MP
@@ -88,11 +88,11 @@ $(PAGE): $(wildcard src/report/*.*) $(PAGE_PARTS)/package-lock.json
 page: ## the page of `sockfuse report`; fetches what it is made of
 	@BUILD=$(BUILD) scripts/page
 
-$(CORE) $(PRELOAD): EXTRA = $(FRAME_LIMIT)
+$(CORE) $(PRELOAD): EXTRA = $(LTO) $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
 # dlopen. They stay out of the link's inlining, which knows of no exceptions.
 AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults file_path pattern policy target)
-$(AT_START): EXTRA = -Wno-frame-larger-than $(if $(LTO),-fno-lto)
+$(AT_START): EXTRA = -Wno-frame-larger-than
 
 # Code and constants in one mapping (noseparate-code): two less to make and to end in every process that is started.
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
@@ -129,10 +129,11 @@ $(BUILD)/src/cli/top_terminal.o: EXTRA = $(HAS_CURSES)
 $(BUILD)/src/cli/top_terminal.o $(COMMAND): $(BUILD)/curses
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
-$(BUILD)/flags: remembered = $(CC) $(FLAGS) $(FRAME_LIMIT) $(COVERAGE)
+$(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
 $(BUILD)/libdir: remembered = $(LIBDIR) $(DATADIR)
 $(BUILD)/curses: remembered = $(CURSES)
-$(BUILD)/flags $(BUILD)/libdir $(BUILD)/curses: always
+$(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
+$(BUILD)/flags $(BUILD)/libdir $(BUILD)/curses $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -157,13 +158,14 @@ WITH_CONNECTION := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: connection
 WITH_COMMAND := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: command' tests/unit/*.c))
 WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
 
-# Each with the sources that it throws bytes at, in one go: they need all be built with the fuzzer's instrumentation.
+# With the sources that they throw bytes at, which need be built with the fuzzer's instrumentation too.
 FUZZERS      := $(call programs,tests/fuzz/fuzz_*.c)
 FUZZ_CC      ?= clang
 FUZZ_SOURCES := $(wildcard src/base/*.c src/breaker/*.c src/policy/*.c) tests/unit/support_http.c
 # E.g. FUZZ_ALONE=1, with a BUILD of its own: without libFuzzer, see tests/fuzz/alone.c.
 FUZZ_ALONE   ?=
 FUZZ_MAIN    := $(if $(FUZZ_ALONE),tests/fuzz/alone.c)
+FUZZ_PARTS   := $(patsubst %.c,$(BUILD)/fuzz/%.o,$(FUZZ_MAIN) $(FUZZ_SOURCES))
 FUZZ_FLAGS    = -std=gnu11 -g -O1 $(WARNINGS) $(WERROR) -fsanitize=$(if $(FUZZ_MAIN),,fuzzer,)address,undefined \
                 -fno-sanitize-recover=all -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"'
 
@@ -187,10 +189,13 @@ $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
 $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
 	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
 
-$(FUZZERS): $(BUILD)/%: %.c $(FUZZ_MAIN) $(FUZZ_SOURCES) \
-                       $(wildcard src/base/*.h src/breaker/*.h src/policy/*.h tests/fuzz/*.h tests/unit/support_http.h)
+$(BUILD)/fuzz/%.o: %.c $(BUILD)/fuzz/flags
 	@mkdir -p $(@D)
-	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_MAIN) $(FUZZ_SOURCES) $(LIBBSD)
+	$(call Q,CC) $(FUZZ_CC) $(FUZZ_FLAGS) $(DEPFLAGS) -c -o $@ $<
+
+$(FUZZERS): $(BUILD)/%: $(BUILD)/fuzz/%.o $(FUZZ_PARTS)
+	@mkdir -p $(@D)
+	$(call Q,FUZZ) $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $^ $(LIBBSD)
 
 demo: ## the main job, on the screen, in under a minute
 	@BUILD=$(BUILD) scripts/demo
@@ -302,4 +307,4 @@ always:
 .DELETE_ON_ERROR:
 .SECONDARY:
 
--include $(shell find $(BUILD)/src $(BUILD)/tests $(BUILD)/lint -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/src $(BUILD)/tests $(BUILD)/fuzz $(BUILD)/lint -name '*.d' 2>/dev/null)
