@@ -81,7 +81,11 @@ struct transition {
     uint32_t failures;           /* consecutive failures at an opening from closed */
     struct window_counts window; /* at an opening by a rate: what the window held */
     uint64_t pause_ns;           /* of an opening: the pause with its jitter */
-    uint64_t refused;            /* calls refused so far, for the record of a half-open or a close */
+    uint64_t refused;            /* calls refused so far; at an opening from closed, before it */
+    uint64_t at_ns;              /* as of when; an opening may be found later */
+    uint64_t recent_kinds;       /* at an opening from closed: of the failures that led to it (recent_kinds.h) */
+    uint64_t by; /* from closed, its generation; from half-open to open, the token of the probe that failed; to closed,
+                    the generation that it has from then on */
 };
 /* One call may make two transitions: a lease that ran out long ago re-opens the circuit, and its pause may be over. */
 #define TRANSITIONS_MAX 2

@@ -46,6 +46,7 @@ static enum visit_step claim_probe(struct visit *visit, struct ticket *ticket)
         note_token(visit, 0);
         return LOOK_AGAIN;
     }
+    visit_count(visit, COUNT_PROBES);
     if (leaves_open)
         visit_report(visit, CIRCUIT_HALF_OPEN, REASON_PAUSE_OVER, visit->now_ns, 0);
     return take_ticket(ticket, visit, next.generation, token);

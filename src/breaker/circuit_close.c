@@ -42,6 +42,8 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
             .to = CIRCUIT_CLOSED,
             .reason = REASON_FORCED,
             .refused = counters_sum(&circuit->counters, COUNT_REFUSED),
+            .at_ns = now_ns,
+            .by = next.generation,
         };
         return;
     }

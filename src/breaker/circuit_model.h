@@ -74,6 +74,7 @@ struct circuit {
     _Atomic uint64_t pause_ns;            /* the present pause with its jitter */
     _Atomic uint64_t not_before_ns;       /* no opening ends before: see circuit_hold_open */
     _Atomic uint64_t overrun_generation;  /* of the probes whose deadline opened it last; 0: something else did */
+    _Atomic uint64_t recent_kinds;        /* of the last failures that counted while it was closed (recent_kinds.h) */
     _Alignas(64) struct lease leases[CIRCUIT_LEASES];
     _Alignas(64) struct circuit_address addresses[CIRCUIT_ADDRESSES];
     struct counters counters;
@@ -85,6 +86,7 @@ _Static_assert(sizeof(struct lease) == 32 && sizeof(struct circuit_address) == 3
 _Static_assert(offsetof(struct lease, deadline_ns) == 8 && offsetof(struct lease, attempts) == 16, "pinned");
 _Static_assert(offsetof(struct circuit, word) == 0 && offsetof(struct circuit, serial) == 64, "pinned");
 _Static_assert(offsetof(struct circuit, pause_ns) == 80 && offsetof(struct circuit, not_before_ns) == 88, "pinned");
+_Static_assert(offsetof(struct circuit, recent_kinds) == 104, "pinned");
 _Static_assert(offsetof(struct circuit, leases) == 128 && offsetof(struct circuit, addresses) == 384, "pinned");
 _Static_assert(offsetof(struct circuit, counters) == 640 && sizeof(struct counters) == 4096, "pinned");
 _Static_assert(offsetof(struct circuit, window) == 4736, "pinned");

@@ -30,5 +30,6 @@ void circuit_reset(struct circuit *circuit)
     atomic_store_explicit(&circuit->pause_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&circuit->not_before_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&circuit->overrun_generation, 0, memory_order_relaxed);
+    atomic_store_explicit(&circuit->recent_kinds, 0, memory_order_relaxed);
     atomic_store_explicit(&circuit->word, word_pack(fresh), memory_order_release);
 }

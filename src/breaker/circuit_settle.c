@@ -5,7 +5,11 @@
 
 #include "breaker/circuit_visit.h"
 #include "breaker/lease.h"
+#include "breaker/recent_kinds.h"
 #include "breaker/window.h"
+
+/* A CAS loses only to another failure; should it do so more often, that one's kind stands for this one's. */
+#define KIND_STEPS_MAX 64u
 
 /*
  * Adds the outcome to the window: once, however often the word has to be looked at. Should the circuit leave its
@@ -40,6 +44,20 @@ static enum transition_reason judge_rates(struct visit *visit, const struct outc
     return window_is_slow(settings, &visit->window) ? REASON_SLOW_CALL_RATE : REASON_NONE;
 }
 
+/* Before the word is replaced, so that who opens the circuit finds all that led to it; and once, as above. */
+static void add_kind(struct visit *visit, const struct outcome *outcome)
+{
+    _Atomic uint64_t *word = &visit->circuit->recent_kinds;
+    /* Relaxed: for people. */
+    uint64_t kinds = atomic_load_explicit(word, memory_order_relaxed);
+
+    for (unsigned int step = 0; !visit->has_kind && step < KIND_STEPS_MAX; step++) {
+        visit->recent_kinds = recent_kinds_with(kinds, outcome);
+        visit->has_kind = atomic_compare_exchange_strong_explicit(word, &kinds, visit->recent_kinds,
+                                                                  memory_order_relaxed, memory_order_relaxed);
+    }
+}
+
 /* The outcome of a call that is no probe. */
 static enum visit_step settle_ordinary(struct visit *visit, const struct ticket *ticket, const struct outcome *outcome)
 {
@@ -50,15 +68,17 @@ static enum visit_step settle_ordinary(struct visit *visit, const struct ticket 
         return LATE;
     if (outcome->verdict == VERDICT_SUCCESS)
         next.failures = 0;
-    if (outcome->verdict == VERDICT_FAILURE)
+    if (outcome->verdict == VERDICT_FAILURE) {
         next.failures = visit_failures(visit);
+        add_kind(visit, outcome);
+    }
     enum transition_reason reason = judge_rates(visit, outcome);
     /* `>=`: the threshold may have been lowered since. One that the counter can't reach counts as the counter's end. */
     if (outcome->verdict == VERDICT_FAILURE && threshold != 0 &&
         (next.failures >= threshold || next.failures == CIRCUIT_FAILURES_MAX))
         reason = REASON_FAILURE_THRESHOLD;
     if (reason != REASON_NONE)
-        return visit_open(visit, reason, 0, visit->now_ns) ? COUNTED : LOOK_AGAIN;
+        return visit_open(visit, reason, 0, visit->now_ns, visit->word.generation) ? COUNTED : LOOK_AGAIN;
     return visit_replace(visit, next) ? COUNTED : LOOK_AGAIN;
 }
 
@@ -78,6 +98,7 @@ static enum visit_step probe_succeeded(struct visit *visit, int slot)
         return LOOK_AGAIN;
     lease_release_all(visit->circuit, &ended);
     visit_count(visit, COUNT_PROBES_SUCCEEDED);
+    visit->by = next.generation;
     if (closes)
         visit_report(visit, CIRCUIT_CLOSED, REASON_PROBE_SUCCEEDED, visit->now_ns, 0);
     return COUNTED;
@@ -97,7 +118,8 @@ static enum visit_step probe_attempt_failed(struct visit *visit, int slot, const
     case LEASE_DECIDED:
         break;
     }
-    if (!visit_open(visit, REASON_PROBE_FAILED, word_one_more(visit->word.step, WORD_STEP_MAX), visit->now_ns))
+    if (!visit_open(visit, REASON_PROBE_FAILED, word_one_more(visit->word.step, WORD_STEP_MAX), visit->now_ns,
+                    ticket->token))
         return LOOK_AGAIN;
     visit_count(visit, COUNT_PROBES_FAILED);
     return COUNTED;
@@ -134,6 +156,7 @@ static enum visit_step settle_overrun(struct visit *visit, const struct ticket *
     if (!visit_replace(visit, next))
         return LOOK_AGAIN;
     visit_count(visit, COUNT_PROBES_SUCCEEDED);
+    visit->by = next.generation;
     visit_report(visit, CIRCUIT_CLOSED, REASON_PROBE_SUCCEEDED, visit->now_ns, 0);
     return COUNTED;
 }

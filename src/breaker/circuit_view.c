@@ -27,7 +27,7 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
     /* Acquire: with a lease's bit comes its deadline. */
     uint64_t raw = atomic_load_explicit(&circuit->word, memory_order_acquire);
     struct word word = word_unpack(raw);
-    uint64_t deadline;
+    uint64_t deadline, token;
 
     memset(view, 0, sizeof *view);
     view->since_ns = atomic_load_explicit(&circuit->state_since_ns, memory_order_relaxed);
@@ -36,7 +36,7 @@ void circuit_observe(const struct circuit *circuit, const struct settings *setti
         view_open(view, word.step, backoff_left_ns(circuit, settings, word.deadline, now_ns));
         break;
     case CIRCUIT_HALF_OPEN:
-        if (lease_expired(circuit, settings, word.leases, now_ns, &deadline)) {
+        if (lease_expired(circuit, settings, word.leases, now_ns, &deadline, &token)) {
             /* The same computation as that of the call which will find it so. */
             uint32_t step = word_one_more(word.step, WORD_STEP_MAX);
             uint64_t pause_ns = backoff_opening_ns(circuit, settings, step, deadline, raw, now_ns);

@@ -7,6 +7,7 @@
 
 #include "breaker/backoff.h"
 #include "breaker/lease.h"
+#include "breaker/recent_kinds.h"
 
 void visit_look(struct visit *visit)
 {
@@ -47,10 +48,18 @@ static uint32_t consecutive_failures(const struct visit *visit, enum transition_
     return reason == REASON_SLOW_CALL_RATE ? 0 : visit_failures(visit);
 }
 
+static uint64_t kinds_that_led_to_it(const struct visit *visit, enum transition_reason reason)
+{
+    return recent_kinds_newest(visit->recent_kinds, reason == REASON_FAILURE_RATE
+                                                        ? visit->window.failed
+                                                        : consecutive_failures(visit, reason));
+}
+
 void visit_report(struct visit *visit, enum circuit_state to, enum transition_reason reason, uint64_t at_ns,
                   uint64_t pause_ns)
 {
     struct circuit *circuit = visit->circuit;
+    const bool begins_outage = visit->word.state == CIRCUIT_CLOSED;
 
     /* Relaxed: nothing is decided by them, and an observer may see them a moment before or after the word. */
     atomic_store_explicit(&circuit->state_since_ns, at_ns, memory_order_relaxed);
@@ -67,15 +76,22 @@ void visit_report(struct visit *visit, enum circuit_state to, enum transition_re
             .failures = visit->word.state == CIRCUIT_CLOSED ? consecutive_failures(visit, reason) : 0,
             .window = visit->window,
             .pause_ns = pause_ns,
-            .refused = counters_sum(&circuit->counters, COUNT_REFUSED),
+            .refused = begins_outage ? visit->refused : counters_sum(&circuit->counters, COUNT_REFUSED),
+            .at_ns = at_ns,
+            .recent_kinds = begins_outage ? kinds_that_led_to_it(visit, reason) : 0,
+            .by = visit->by,
         };
 }
 
-bool visit_open(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns)
+bool visit_open(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns, uint64_t by)
 {
     uint64_t pause = backoff_opening_ns(visit->circuit, visit->settings, step, at_ns, visit->raw, visit->now_ns);
     struct lease_tokens tokens = lease_tokens(visit->circuit, visit->word.leases);
 
+    visit->by = by;
+    /* Before others can be refused: so whoever is, is refused in this outage. */
+    if (visit->word.state == CIRCUIT_CLOSED)
+        visit->refused = counters_sum(&visit->circuit->counters, COUNT_REFUSED);
     if (!visit_replace(visit, (struct word){.state = CIRCUIT_OPEN, .step = step, .deadline = at_ns + pause}))
         return false;
     lease_release_all(visit->circuit, &tokens);
@@ -85,11 +101,11 @@ bool visit_open(struct visit *visit, enum transition_reason reason, uint32_t ste
 
 bool visit_open_expired(struct visit *visit)
 {
-    uint64_t deadline;
+    uint64_t deadline, token;
 
-    if (!lease_expired(visit->circuit, visit->settings, visit->word.leases, visit->now_ns, &deadline))
+    if (!lease_expired(visit->circuit, visit->settings, visit->word.leases, visit->now_ns, &deadline, &token))
         return false;
-    if (visit_open(visit, REASON_PROBE_TIMEOUT, word_one_more(visit->word.step, WORD_STEP_MAX), deadline))
+    if (visit_open(visit, REASON_PROBE_TIMEOUT, word_one_more(visit->word.step, WORD_STEP_MAX), deadline, token))
         visit_count(visit, COUNT_PROBES_FAILED);
     return true;
 }

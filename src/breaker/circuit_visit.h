@@ -27,7 +27,10 @@ struct visit {
     struct transitions *transitions;
     uint64_t now_ns;
     bool in_window;              /* its outcome has been added there */
+    bool has_kind;               /* its kind has been added to the circuit's recent ones */
     struct window_counts window; /* what the window held when it was judged */
+    uint64_t recent_kinds;       /* with its own, as it found them */
+    uint64_t refused, by;        /* for the transition */
     uint64_t raw;                /* the word as it was found */
     struct word word;            /* the same, taken apart */
 };
@@ -46,8 +49,8 @@ uint32_t visit_failures(const struct visit *visit);
 /* For the winner of a CAS that changed the state: hints for observers, counts, and the record for the journal. */
 void visit_report(struct visit *visit, enum circuit_state to, enum transition_reason reason, uint64_t at_ns,
                   uint64_t pause_ns);
-/* Opens as of `at_ns`; all leases end. False: look again. */
-bool visit_open(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns);
+/* Opens as of `at_ns`, `by` as the transition has it; all leases end. False: look again. */
+bool visit_open(struct visit *visit, enum transition_reason reason, uint32_t step, uint64_t at_ns, uint64_t by);
 /*
  * Re-opens a half-open circuit whose lease has run out, AS OF that lease's deadline: the state at a time does not
  * depend on when somebody looked. An hour later, the pause is long over and the next look finds a probe due. False:

@@ -38,6 +38,7 @@ enum counter {
     COUNT_OVERDUE_ENDED, /* of these, the ones whose real end was seen later; late results, but not in COUNT_LATE */
     COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
     COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; also COUNT_REFUSED */
+    COUNT_PROBES, /* leases that were taken; what became of them is in two of the above, or they came to nothing */
     COUNT_HALF_OPENED = 30, /* transitions to half-open, and to closed, as COUNT_OPENED has those to open */
     COUNT_CLOSED = 31,
     COUNTERS = 64

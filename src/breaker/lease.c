@@ -184,7 +184,7 @@ int lease_find(const struct circuit *circuit, uint32_t standing, uint64_t token)
 }
 
 bool lease_expired(const struct circuit *circuit, const struct settings *settings, uint32_t standing, uint64_t now_ns,
-                   uint64_t *deadline_ns)
+                   uint64_t *deadline_ns, uint64_t *token)
 {
     bool expired = false;
 
@@ -193,6 +193,7 @@ bool lease_expired(const struct circuit *circuit, const struct settings *setting
 
         if (is_standing(standing, slot) && time_reached(now_ns, deadline) && (!expired || deadline < *deadline_ns)) {
             *deadline_ns = deadline;
+            *token = token_at(circuit, slot);
             expired = true;
         }
     }

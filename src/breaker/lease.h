@@ -36,11 +36,11 @@ void lease_release_all(struct circuit *circuit, const struct lease_tokens *token
 int lease_find(const struct circuit *circuit, uint32_t standing, uint64_t token);
 /*
  * Whether a standing lease has reached its deadline; `deadline_ns` is the earliest such deadline, never after
- * `now_ns`. One that lies further ahead than a lease lasts, by the settings or when it was taken, was set by another
+ * `now_ns`, and `token` that lease's. One that lies further ahead than a lease lasts, by the settings or when it was taken, was set by another
  * clock or is corrupt: that lease runs out now.
  */
 bool lease_expired(const struct circuit *circuit, const struct settings *settings, uint32_t standing, uint64_t now_ns,
-                   uint64_t *deadline_ns);
+                   uint64_t *deadline_ns, uint64_t *token);
 /* How many standing leases have a living holder, as `alive` says. */
 uint32_t lease_living(const struct circuit *circuit, uint32_t standing, holder_alive_fn *alive, void *context);
 /* The standing leases whose holders are dead; the caller's own are not asked about. */

@@ -14,6 +14,7 @@
 #include "cli/calls_output.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/event_print.h"
 #include "cli/table.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
@@ -239,6 +240,7 @@ static void print_events(const struct segment *segment, const struct row *row)
     uint64_t oldest, head, numbers[EVENTS_SHOWN];
     size_t count = 0;
     struct event event;
+    struct event_columns columns;
     journal_span(segment, &oldest, &head);
     for (uint64_t number = head; number > oldest && head - number < EVENTS_LOOKED_AT && count < EVENTS_SHOWN;) {
         number--;
@@ -247,10 +249,13 @@ static void print_events(const struct segment *segment, const struct row *row)
     }
     if (count > 0)
         fputs("\n  Last events\n", stdout);
+    event_columns_start(&columns, stdout, 2, true);
+    for (size_t i = 0; i < count; i++)
+        if (journal_read(segment, numbers[i], &event))
+            event_columns_fit(&columns, &event);
     while (count-- > 0) {
-        char line[EVENT_JSON_MAX];
-        if (journal_read(segment, numbers[count], &event) && event_line(&event, line, sizeof line) > 0)
-            printf("  %s", line);
+        if (journal_read(segment, numbers[count], &event))
+            event_columns_print(&columns, &event, "");
     }
 }
 

@@ -12,8 +12,10 @@
 #include "base/errno_name.h"
 #include "base/units.h"
 #include "breaker/circuit.h"
+#include "breaker/recent_kinds.h"
 #include "cli/duration.h"
 #include "cli/event_line.h"
+#include "cli/json_members.h"
 #include "cli/json_reader.h"
 #include "segment/forced.h"
 
@@ -26,33 +28,21 @@ struct words {
         verdict[WORD_MAX], forced[WORD_MAX], revision[WORD_MAX], user[PROGRAM_NAME_MAX];
 };
 
-/* A member by its name, and where its value goes. */
-struct text_member {
-    const char *key;
-    char *at;
-    size_t size;
-};
-struct number_member {
-    const char *key;
-    uint64_t *at;
-};
-struct flag_member {
-    const char *key;
-    bool *at;
-};
-
 struct numbers {
     uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms;
     uint64_t calls, failed, slow; /* of `window` */
 };
 struct flags {
-    bool overdue, came, late, slow, injected;
+    bool overdue, came, late, passed, slow, injected;
 };
 
 struct draft_line {
     struct words words;
     struct numbers numbers;
     struct flags flags;
+    uint64_t recent_kinds; /* of `kinds` */
+    struct event_attempt attempts[EVENT_ATTEMPTS];
+    struct event_outage outage;
 };
 
 /* The value whose name is `word`; 0, which is none of anything, if there is none. */
@@ -83,55 +73,137 @@ static uint32_t number32(uint64_t number)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-static bool take_text(struct json_reader *reader, const char *key, const struct text_member *members, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(members[i].key, key) == 0) {
-            json_read_string(reader, members[i].at, members[i].size);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_number(struct json_reader *reader, const char *key, const struct number_member *members, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t number;
-        if (strcmp(members[i].key, key) == 0) {
-            if (json_read_unsigned(reader, &number))
-                *members[i].at = number;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_flag(struct json_reader *reader, const char *key, const struct flag_member *members, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(members[i].key, key) == 0) {
-            json_read_bool(reader, members[i].at);
-            return true;
-        }
-    }
-    return false;
-}
-
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* "response-timeout", or "http-503" with the status. */
+static void read_kind(const char *word, enum failure_kind *kind, unsigned int *http_status)
+{
+    *kind = failure_kind_named(word);
+    *http_status = 0;
+    if (*kind == FAILURE_NONE && strncmp(word, "http", 4) == 0) {
+        *kind = FAILURE_HTTP;
+        if (word[4] == '-')
+            *http_status = (uint16_t)strtoul(word + 5, NULL, 10);
+    }
+}
+
+/* --- members that are objects ------------------------------------------------------------------------------------- */
 
 static void take_window(struct json_reader *reader, struct numbers *numbers)
 {
     const struct number_member members[] = {
         {"calls", &numbers->calls}, {"failed", &numbers->failed}, {"slow", &numbers->slow}};
+    json_members_read(reader, &(struct json_members){.numbers = members, .number_count = COUNT(members)});
+}
+
+static void take_kinds(struct json_reader *reader, uint64_t *recent_kinds)
+{
     char key[WORD_MAX];
-    if (!json_read_open(reader))
+    *recent_kinds = 0;
+    if (!json_read_object(reader))
         return;
     while (json_read_key(reader, key, sizeof key)) {
-        if (!take_number(reader, key, members, COUNT(members)))
+        struct outcome failure = {.verdict = VERDICT_FAILURE};
+        uint64_t count = 0;
+        read_kind(key, &failure.kind, &failure.http_status);
+        if (json_read_unsigned(reader, &count) && failure.kind != FAILURE_NONE)
+            for (uint64_t i = 0; i < count && i < RECENT_KINDS; i++)
+                *recent_kinds = recent_kinds_with(*recent_kinds, &failure);
+    }
+}
+
+static void take_attempt(struct json_reader *reader, struct event_attempt *attempt)
+{
+    char word[WORD_MAX] = "", error[WORD_MAX] = "";
+    uint64_t elapsed_ms = 0;
+    const struct text_member texts[] = {{"kind", word, sizeof word}, {"errno", error, sizeof error}};
+    const struct number_member numbers[] = {{"elapsed_ms", &elapsed_ms}};
+    enum failure_kind kind;
+    unsigned int http_status;
+    json_members_read(reader, &(struct json_members){texts, COUNT(texts), numbers, COUNT(numbers), NULL, 0});
+    read_kind(word, &kind, &http_status);
+    *attempt = (struct event_attempt){.elapsed_ms = number32(elapsed_ms),
+                                      .http_status = (uint16_t)http_status,
+                                      .kind = (uint8_t)kind,
+                                      .error = (uint8_t)errno_named(error)};
+}
+
+static void take_attempts(struct json_reader *reader, struct event_attempt attempts[EVENT_ATTEMPTS])
+{
+    if (!json_read_list(reader))
+        return;
+    for (unsigned int i = 0; json_read_item(reader); i++) {
+        if (i < EVENT_ATTEMPTS)
+            take_attempt(reader, &attempts[i]);
+        else
             json_read_skip(reader);
     }
 }
+
+/* Why the outage began. */
+static void take_cause(struct json_reader *reader, struct draft_line *draft)
+{
+    char key[WORD_MAX], reason[WORD_MAX] = "";
+    bool injected = false;
+    const struct text_member texts[] = {{"reason", reason, sizeof reason}};
+    const struct number_member numbers[] = {{"failures", &draft->numbers.failures}};
+    const struct flag_member flags[] = {{"injected", &injected}};
+    const struct json_members members = {texts, COUNT(texts), numbers, COUNT(numbers), flags, COUNT(flags)};
+    if (!json_read_object(reader))
+        return;
+    while (json_read_key(reader, key, sizeof key)) {
+        if (strcmp(key, "kinds") == 0)
+            take_kinds(reader, &draft->outage.recent_kinds);
+        else if (strcmp(key, "window") == 0)
+            take_window(reader, &draft->numbers);
+        else if (!json_members_take(reader, key, &members))
+            json_read_skip(reader);
+    }
+    draft->outage.reason = value_named(reason, transition_reason_name, TRANSITION_REASONS);
+    draft->outage.injected = injected;
+}
+
+static void take_outage(struct json_reader *reader, struct draft_line *draft)
+{
+    char key[WORD_MAX], since[40] = "";
+    uint64_t lasted_ms = 0, probes = 0, failed = 0;
+    const struct text_member texts[] = {{"since", since, sizeof since}};
+    const struct number_member numbers[] = {{"lasted_ms", &lasted_ms},
+                                            {"refused", &draft->outage.refused},
+                                            {"probes", &probes},
+                                            {"probes_failed", &failed}};
+    const struct json_members members = {texts, COUNT(texts), numbers, COUNT(numbers), NULL, 0};
+    if (!json_read_object(reader))
+        return;
+    while (json_read_key(reader, key, sizeof key)) {
+        if (strcmp(key, "cause") == 0)
+            take_cause(reader, draft);
+        else if (!json_members_take(reader, key, &members))
+            json_read_skip(reader);
+    }
+    draft->outage.lasted_ns = lasted_ms < UINT64_MAX / NS_PER_MS ? lasted_ms * NS_PER_MS : 0;
+    draft->outage.probes = number32(probes);
+    draft->outage.probes_failed = number32(failed);
+    draft->outage.is_known = moment_parse(since, &draft->outage.time_ns);
+}
+
+/* False: it is none of them. */
+static bool take_part(struct json_reader *reader, const char *key, struct draft_line *draft)
+{
+    if (strcmp(key, "window") == 0)
+        take_window(reader, &draft->numbers);
+    else if (strcmp(key, "kinds") == 0)
+        take_kinds(reader, &draft->recent_kinds);
+    else if (strcmp(key, "attempts") == 0)
+        take_attempts(reader, draft->attempts);
+    else if (strcmp(key, "outage") == 0)
+        take_outage(reader, draft);
+    else
+        return false;
+    return true;
+}
+
+/* --- the line ----------------------------------------------------------------------------------------------------- */
 
 /* Any of the members; false: unknown. */
 static bool take_member(struct json_reader *reader, const char *key, struct event_line *line, struct draft_line *draft)
@@ -166,25 +238,42 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"ended_ago_ms", &numbers->ended_ago_ms},
     };
     const struct flag_member marks[] = {
-        {"overdue", &flags->overdue}, {"came", &flags->came},         {"late", &flags->late},
-        {"slow", &flags->slow},       {"injected", &flags->injected},
+        {"overdue", &flags->overdue}, {"came", &flags->came}, {"late", &flags->late},
+        {"passed", &flags->passed},   {"slow", &flags->slow}, {"injected", &flags->injected},
     };
-    if (strcmp(key, "window") == 0) {
-        take_window(reader, numbers);
-        return true;
-    }
-    return take_text(reader, key, texts, COUNT(texts)) || take_number(reader, key, counts, COUNT(counts)) ||
-           take_flag(reader, key, marks, COUNT(marks));
+    const struct json_members members = {texts, COUNT(texts), counts, COUNT(counts), marks, COUNT(marks)};
+    return take_part(reader, key, draft) || json_members_take(reader, key, &members);
 }
 
-/* "response-timeout", or "http-503" with the status. */
-static void set_kind(struct event *event, const char *kind)
+static void set_kind(struct event *event, const char *word)
 {
-    event->kind = (uint8_t)failure_kind_named(kind);
-    if (event->kind == FAILURE_NONE && strncmp(kind, "http", 4) == 0) {
-        event->kind = FAILURE_HTTP;
-        if (kind[4] == '-')
-            event->http_status = (uint16_t)strtoul(kind + 5, NULL, 10);
+    enum failure_kind kind;
+    unsigned int http_status;
+    read_kind(word, &kind, &http_status);
+    event->kind = (uint8_t)kind;
+    if (http_status != 0)
+        event->http_status = (uint16_t)http_status;
+}
+
+/* What lies in the last words: by the type. */
+static void set_last(struct event *event, const struct draft_line *draft)
+{
+    switch (event->type) {
+    case EVENT_FAILURE:
+    case EVENT_OUTCOME:
+        event->passed = draft->flags.passed;
+        break;
+    case EVENT_OPEN:
+        if (event->from == CIRCUIT_CLOSED)
+            event->recent_kinds = draft->recent_kinds;
+        else
+            memcpy(event->attempts, draft->attempts, sizeof event->attempts);
+        break;
+    case EVENT_CLOSE:
+        event->outage = draft->outage;
+        break;
+    default:
+        break;
     }
 }
 
@@ -266,5 +355,6 @@ enum event_line_result event_line_read(struct event_line *line, const char *text
         return EVENT_LINE_UNKNOWN;
     set_by_type(&line->event, &draft);
     set_rest(&line->event, &draft);
+    set_last(&line->event, &draft);
     return EVENT_LINE_GOOD;
 }

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/date.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/event_print.h"
 #include "cli/follow.h"
 #include "cli/json.h"
 #include "cli/select.h"
@@ -37,14 +39,16 @@ struct wish {
     struct whose choice;
     bool follow, as_json;
     uint64_t since_ns; /* wall clock */
+    struct event_columns columns;
 };
 
 /* How far a segment's journal was read. */
 struct reader {
     uint64_t device, inode;
-    uint64_t next; /* number of the next event */
-    bool started;  /* it was read before: events that are gone now are lost */
-    bool waited;   /* it could not be read at the last look: perhaps it was just being written */
+    uint64_t next;               /* number of the next event */
+    bool started;                /* it was read before: events that are gone now are missed */
+    bool waited;                 /* it could not be read at the last look: perhaps it was just being written */
+    uint64_t missed, first, end; /* so many from `first` to before `end` were overwritten, and it was not said yet */
 };
 struct readers {
     struct reader *at; /* one for each segment of the selection, in its order */
@@ -66,6 +70,39 @@ static void batch_add(struct batch *batch, const struct event *event, const stru
     batch->at[batch->count++] = (struct entry){*event, of};
 }
 
+static void miss(struct reader *reader, uint64_t from, uint64_t end)
+{
+    if (reader->missed == 0)
+        reader->first = from;
+    reader->missed += end - from;
+    reader->end = end;
+}
+
+/* People count from 1. Of several pieces at once the whole is named, with how many of it there are. */
+static void tell_missed(struct reader *reader, const struct selected *of, bool as_json)
+{
+    const uint64_t first = reader->first + 1, last = reader->end, missed = reader->missed;
+    const uint32_t journal = of->segment.capacity.events;
+    char time[32], some[48] = "";
+    reader->missed = 0;
+    if (!as_json) {
+        if (missed != last - first + 1)
+            snprintf(some, sizeof some, "%" PRIu64 " of the ", missed);
+        warnx("%s: %sevents %" PRIu64 " to %" PRIu64 " were overwritten before they could be read: journal = %" PRIu32
+              " events is too small",
+              of->identity, some, first, last, journal);
+        return;
+    }
+    time_rfc3339(clock_wall_ns(), time, sizeof time);
+    printf("{\"time\":\"%s\",\"event\":\"missed\",\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"missed\":%" PRIu64
+           ",\"journal\":%" PRIu32 ",\"policy\":",
+           time, first, last, missed, journal);
+    json_text(of->identity, stdout);
+    fputs(",\"owner\":", stdout);
+    json_text(of->user, stdout);
+    fputs("}\n", stdout);
+}
+
 /*
  * Reads what is new in one journal. An event that can't be read yet is waited for once: its writer may be at it, or
  * dead.
@@ -80,8 +117,7 @@ static void read_journal(const struct selected *selected, uint64_t most, struct 
         oldest = head - most;
     if (reader->next < oldest) {
         if (reader->started)
-            warnx("%" PRIu64 " events of %s came faster than they could be read, and are lost", oldest - reader->next,
-                  selected->identity);
+            miss(reader, reader->next, oldest);
         reader->next = oldest;
     }
     if (reader->next > head) /* another journal under the same numbers of device and inode */
@@ -92,7 +128,9 @@ static void read_journal(const struct selected *selected, uint64_t most, struct 
         if (journal_read(segment, reader->next, &event)) {
             if (event.time_ns >= since_ns)
                 batch_add(batch, &event, selected);
-        } else if (wait && !reader->waited && reader->next >= journal_oldest(segment)) {
+        } else if (reader->next < journal_oldest(segment)) {
+            miss(reader, reader->next, reader->next + 1); /* just now */
+        } else if (wait && !reader->waited) {
             reader->waited = true;
             return;
         }
@@ -116,41 +154,51 @@ static int compare(const void *a, const void *b)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* The event's own line ends with `end`; before it stands which policy's and whose it is, where there are several. */
-static void print_one(const struct entry *entry, bool as_json)
+/* The event's own object, with whose it is before its end. */
+static void print_json(const struct entry *entry)
 {
     char line[EVENT_JSON_MAX];
-    const char *end = as_json ? "}\n" : "\n";
-    size_t length =
-        as_json ? event_json(&entry->event, line, sizeof line) : event_line(&entry->event, line, sizeof line);
+    const char *end = "}\n";
+    const size_t length = event_json(&entry->event, line, sizeof line);
     if (length < strlen(end))
         return;
     fwrite(line, 1, length - strlen(end), stdout);
-    if (as_json) {
-        fputs(",\"policy\":", stdout);
-        json_text(entry->of->identity, stdout);
-        fputs(",\"owner\":", stdout);
-        json_text(entry->of->user, stdout);
-    } else {
-        /* " under POLICY" is no part of what happened; " (user NAME)" stands by itself. */
-        printf("%s%s", strncmp(entry->of->which, " under", 6) == 0 ? "," : "", entry->of->which);
-    }
+    fputs(",\"policy\":", stdout);
+    json_text(entry->of->identity, stdout);
+    fputs(",\"owner\":", stdout);
+    json_text(entry->of->user, stdout);
     fputs(end, stdout);
 }
 
-static void print_batch(const struct batch *batch, bool as_json)
+/* Behind what happened stands which policy's and whose it is, where there are several. */
+static void print_text(const struct event_columns *columns, const struct entry *entry)
+{
+    /* " under POLICY" is no part of what happened; " (user NAME)" stands by itself. */
+    char *behind = format_text("%s%s", strncmp(entry->of->which, " under", 6) == 0 ? "," : "", entry->of->which);
+    event_columns_print(columns, &entry->event, behind);
+    free(behind);
+}
+
+/* The columns are as wide as any event so far needs them. */
+static void print_batch(const struct batch *batch, struct event_columns *columns, bool as_json)
 {
     struct place *places = allocate(batch->count, sizeof *places);
     for (size_t i = 0; i < batch->count; i++)
         places[i] = (struct place){&batch->at[i], i};
     qsort(places, batch->count, sizeof *places, compare);
-    for (size_t i = 0; i < batch->count && ferror(stdout) == 0; i++)
-        print_one(places[i].entry, as_json);
+    for (size_t i = 0; i < batch->count && !as_json; i++)
+        event_columns_fit(columns, &batch->at[i].event);
+    for (size_t i = 0; i < batch->count && ferror(stdout) == 0; i++) {
+        if (as_json)
+            print_json(places[i].entry);
+        else
+            print_text(columns, places[i].entry);
+    }
     free(places);
 }
 
 /* One look at all journals; what is new is printed and flushed. False: not all could be read as they are. */
-static bool look(const struct selection *selection, struct readers *readers, const struct wish *wish)
+static bool look(const struct selection *selection, struct readers *readers, struct wish *wish)
 {
     struct batch batch = {0};
     bool whole = true;
@@ -161,8 +209,10 @@ static bool look(const struct selection *selection, struct readers *readers, con
         read_journal(selected, select_events_most(selection, selected), &readers->at[i], wish->follow, wish->since_ns,
                      &batch);
         whole = select_was_whole(selected) && whole;
+        if (readers->at[i].missed > 0)
+            tell_missed(&readers->at[i], selected, wish->as_json);
     }
-    print_batch(&batch, wish->as_json);
+    print_batch(&batch, &wish->columns, wish->as_json);
     fflush(stdout);
     free(batch.at);
     return whole;
@@ -187,10 +237,11 @@ static void reopen(struct selection *selection, struct readers *readers, const s
     free(before.at);
 }
 
-static int show(const struct wish *wish)
+static int show(struct wish *wish)
 {
     struct selection selection = {0};
     struct readers readers = {0};
+    event_columns_start(&wish->columns, stdout, 0, false);
     reopen(&selection, &readers, wish, false);
     select_warn_of_builds(&selection);
     const bool missed = select_missed(&selection);

@@ -269,6 +269,16 @@ static void note_refused(struct reckoning *reckoning, uint64_t refused)
         incident->refused = (struct figure){true, refused - reckoning->refused_before};
 }
 
+/* What the circuit itself says of it at its end is right, whatever events are missing. */
+static void note_outage(struct incident *incident, const struct event *event)
+{
+    const struct event_outage *outage = &event->outage;
+    incident->lasted_ms = (struct figure){true, outage->lasted_ns / NS_PER_MS};
+    incident->refused = (struct figure){true, outage->refused};
+    incident->probes = outage->probes;
+    incident->probes_failed = outage->probes_failed;
+}
+
 static void note_transition(struct reckoning *reckoning, const struct event *event)
 {
     struct incident *incident = reckoning->incident;
@@ -281,6 +291,8 @@ static void note_transition(struct reckoning *reckoning, const struct event *eve
     incident->to_ns = event->time_ns;
     if (incident->opened != NULL)
         incident->lasted_ms = (struct figure){true, ms_between(incident->opened, event)};
+    if (event->outage.is_known)
+        note_outage(incident, event);
 }
 
 /*

@@ -294,6 +294,36 @@ bool json_read_key(struct json_reader *reader, char *key, size_t size)
     return take_string(reader, &sink) && (take(reader, ':') || refuse(reader));
 }
 
+/* Opens what begins so; else it is skipped. */
+static bool open_or_skip(struct json_reader *reader, char bracket)
+{
+    if (peek(reader) != bracket) {
+        json_read_skip(reader);
+        return false;
+    }
+    reader->first = true;
+    return take(reader, bracket);
+}
+
+bool json_read_object(struct json_reader *reader)
+{
+    return open_or_skip(reader, '{');
+}
+
+bool json_read_list(struct json_reader *reader)
+{
+    return open_or_skip(reader, '[');
+}
+
+bool json_read_item(struct json_reader *reader)
+{
+    const bool first = reader->first;
+    reader->first = false;
+    if (reader->bad || take(reader, ']'))
+        return false;
+    return first || take(reader, ',') || refuse(reader);
+}
+
 bool json_read_end(struct json_reader *reader)
 {
     peek(reader);

@@ -29,6 +29,8 @@ void json_read_start(struct json_reader *reader, const char *text, size_t length
 
 /* '{' */
 bool json_read_open(struct json_reader *reader);
+/* The same where it may be something else, which is skipped then, and false. */
+bool json_read_object(struct json_reader *reader);
 /* The next member's key, cut to `size`. False: the object is over, or `bad`. */
 bool json_read_key(struct json_reader *reader, char *key, size_t size);
 /* Whether nothing was bad, and nothing but blanks follows. */
@@ -42,5 +44,8 @@ bool json_read_string(struct json_reader *reader, char *text, size_t size);
 bool json_read_unsigned(struct json_reader *reader, uint64_t *number);
 bool json_read_bool(struct json_reader *reader, bool *value);
 void json_read_skip(struct json_reader *reader);
+/* '[', as json_read_object has it; then whether there is one more value, which is read or skipped before the next. */
+bool json_read_list(struct json_reader *reader);
+bool json_read_item(struct json_reader *reader);
 
 #endif

@@ -161,9 +161,15 @@ static void write_moment(struct writing *writing, const char *key, const struct 
                  (struct figure){event != NULL, event != NULL ? since_start_ms(writing, event->time_ns) : 0});
 }
 
-static void write_cause(struct json *json, const struct event *opened)
+/* As its opening says, or else its end. */
+static void write_cause(struct json *json, const struct incident *incident)
 {
-    json_string(json, "reason", opened != NULL ? transition_reason_name(opened->reason) : NULL);
+    const struct event *ended = incident->ended;
+    const struct event *opened = incident->opened != NULL                  ? incident->opened
+                                 : ended != NULL && ended->outage.is_known ? ended
+                                                                           : NULL;
+    const unsigned int reason = opened == NULL ? REASON_NONE : opened == ended ? ended->outage.reason : opened->reason;
+    json_string(json, "reason", opened != NULL ? transition_reason_name(reason) : NULL);
     if (opened == NULL || opened->window_calls == 0) {
         json_null(json, "window");
         return;
@@ -210,7 +216,7 @@ static void write_incident(struct writing *writing, const struct incident *incid
     json_unsigned(json, "to", since_start_ms(writing, incident->to_ns));
     write_moment(writing, "opened", incident->opened);
     write_moment(writing, "ended", incident->ended);
-    write_cause(json, incident->opened);
+    write_cause(json, incident);
     write_figure(json, "lasted_ms", incident->lasted_ms);
     write_figure(json, "detect_ms", incident->detect_ms);
     json_unsigned(json, "counted", incident->counted);

@@ -12,7 +12,7 @@
 
 #include "base/units.h"
 #include "breaker/circuit.h"
-#include "segment/event.h"
+#include "segment/event_facts.h"
 
 /* A duration or count that may be unknown. */
 struct figure {
@@ -99,11 +99,6 @@ static inline uint64_t event_began_ns(const struct event *event)
 {
     const uint64_t elapsed_ns = event->elapsed_ms * NS_PER_MS;
     return event->time_ns > elapsed_ns ? event->time_ns - elapsed_ns : 0;
-}
-
-static inline bool event_is_transition(const struct event *event)
-{
-    return event->type == EVENT_OPEN || event->type == EVENT_HALF_OPEN || event->type == EVENT_CLOSE;
 }
 
 /*

@@ -155,8 +155,7 @@ static size_t end_of_part(const struct table *table, const struct part *part, si
     return end;
 }
 
-/* SIZE_MAX: what is no terminal takes lines of any length. */
-static size_t room_on(FILE *out)
+size_t line_room(FILE *out)
 {
     struct winsize size;
     return isatty(fileno(out)) == 1 && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
@@ -191,7 +190,7 @@ void table_print(struct table *table, FILE *out, unsigned int indent)
 
 void table_print_fitting(struct table *table, FILE *out, unsigned int indent, size_t keys)
 {
-    print_in_parts(table, out, indent, keys, room_on(out));
+    print_in_parts(table, out, indent, keys, line_room(out));
 }
 
 void print_safely(const char *text, FILE *out)

@@ -47,6 +47,9 @@ void table_print(struct table *table, FILE *out, unsigned int indent);
  */
 void table_print_fitting(struct table *table, FILE *out, unsigned int indent, size_t keys);
 
+/* How many columns a line may have: those of the terminal; SIZE_MAX: what is none takes lines of any length. */
+size_t line_room(FILE *out);
+
 /* Prints text with what could harm a terminal replaced. */
 void print_safely(const char *text, FILE *out);
 

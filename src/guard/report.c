@@ -13,12 +13,14 @@
 #include "base/log.h"
 #include "segment/calls.h"
 #include "segment/circuit_evidence.h"
+#include "guard/outage_events.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
+#include "segment/local_faults.h"
+#include "segment/outage.h"
 #include "segment/processes.h"
 
-#define ELAPSED_MS_MAX UINT32_MAX
 /* An event is half a KiB: it is not to lie on the stack of whoever reports while that does something else. */
 #define APART __attribute__((noinline, cold))
 
@@ -57,6 +59,11 @@ static uint32_t count32(uint64_t count)
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
+static uint32_t milliseconds(uint64_t ns)
+{
+    return count32(ns / NS_PER_MS);
+}
+
 static enum event_type transition_event(enum circuit_state to)
 {
     switch (to) {
@@ -92,6 +99,8 @@ APART static void report_transition(const struct guard *guard, uint32_t circuit,
     event.window_slow = count32(transition->window.slow);
     event.pause_ns = transition->pause_ns;
     event.refused = transition->refused;
+    if (entry != NULL)
+        outage_tell(entry, transition, &event);
     journal_append(guard->segment, &event);
     if (entry != NULL) {
         freeze(entry->transitions, &entry->transition_writes, &event);
@@ -114,13 +123,12 @@ void report_transitions(const struct guard *guard, uint32_t circuit, const struc
 static void start_ended(struct event *event, const struct guard *guard, enum event_type type,
                         const struct call_view *call, const struct ending *ending, uint64_t now_ns)
 {
-    uint64_t elapsed_ms = ending->elapsed_ns / NS_PER_MS;
     struct process_view owner;
 
     start_event(event, guard, call->circuit, type, now_ns);
     event->kind = (uint8_t)ending->outcome.kind;
     event->error = ending->error;
-    event->elapsed_ms = elapsed_ms < ELAPSED_MS_MAX ? (uint32_t)elapsed_ms : ELAPSED_MS_MAX;
+    event->elapsed_ms = milliseconds(ending->elapsed_ns);
     event->overran = (uint8_t)ending->overran;
     event->injected = call->injected;
     if (call->owner != guard->holder) {
@@ -138,6 +146,7 @@ APART void report_outcome(const struct guard *guard, const struct call_view *cal
 
     start_ended(&event, guard, EVENT_OUTCOME, call, ending, now_ns);
     event.late = late;
+    event.passed = call->ticket.generation == SHADOW_GENERATION;
     event.verdict = (uint8_t)ending->outcome.verdict;
     event.reason = (uint8_t)ending->outcome.reason;
     event.slow = ending->outcome.slow;
@@ -192,6 +201,7 @@ APART void report_failure(const struct guard *guard, const struct call_view *cal
 
     start_ended(&event, guard, EVENT_FAILURE, call, ending, now_ns);
     event.late = late;
+    event.passed = call->ticket.generation == SHADOW_GENERATION;
     event.http_status = (uint16_t)ending->outcome.http_status;
     journal_append(guard->segment, &event);
     if (!late)
@@ -233,6 +243,39 @@ APART void report_opening(const struct guard *guard, const struct call_view *cal
 
     memcpy(opening.program, guard->program, sizeof opening.program);
     evidence_note_opening(guard->segment, call->circuit, &opening);
+}
+
+void report_attempt(const struct guard *guard, const struct call_view *call, const struct ending *ending)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, call->circuit);
+    const struct event_attempt attempt = {
+        .elapsed_ms = milliseconds(ending->elapsed_ns),
+        .http_status = (uint16_t)ending->outcome.http_status,
+        .kind = (uint8_t)ending->outcome.kind,
+        .error = ending->error > 0 && ending->error <= UINT8_MAX ? (uint8_t)ending->error : 0,
+    };
+
+    if (entry != NULL)
+        outage_note_attempt(entry, call->ticket.token, &attempt);
+}
+
+APART void report_local_fault(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                              uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, call->circuit);
+    struct local_fault_view fault = {.error = ending->error, .time_ns = clock_wall_ns(), .mono_ns = now_ns};
+    struct process_view owner;
+
+    if (entry == NULL)
+        return;
+    if (call->owner == guard->holder) {
+        fault.pid = guard->pid;
+        copy_text(fault.program, guard->program, sizeof fault.program);
+    } else if (process_describe(guard->segment, call->owner, &owner)) {
+        fault.pid = owner.pid;
+        copy_text(fault.program, owner.program, sizeof fault.program);
+    }
+    local_fault_note(entry, &fault);
 }
 
 APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns)

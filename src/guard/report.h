@@ -44,6 +44,11 @@ void report_slow(const struct guard *guard, const struct call_view *call, const 
 /* The call's outcome opened its circuit, which was closed, as of `at_ns`: the circuit's evidence. */
 void report_opening(const struct guard *guard, const struct call_view *call, const struct settings *settings,
                     const struct transition *transition, uint64_t at_ns, uint64_t now_ns);
+/* An attempt of a probe has failed, which the circuit is told next: what a failed probe says of itself. */
+void report_attempt(const struct guard *guard, const struct call_view *call, const struct ending *ending);
+/* A call has failed on this side: the circuit's table of such faults. */
+void report_local_fault(const struct guard *guard, const struct call_view *call, const struct ending *ending,
+                        uint64_t now_ns);
 
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);

@@ -60,6 +60,8 @@ OWN_FRAME static enum settlement tell_circuit(const struct guard *guard, const s
 
     note_address(circuit, call->ticket.address, ending->outcome);
     caller.address = call->ticket.address;
+    if (ending->outcome.verdict == VERDICT_FAILURE && call->ticket.token != 0)
+        report_attempt(guard, call, ending);
     if (call->ticket.generation != SHADOW_GENERATION)
         return circuit_settle(circuit, settings_in_force(target, mode, &room), &caller, &call->ticket, ending->outcome,
                               ending->at_ns, transitions);
@@ -105,6 +107,8 @@ OWN_FRAME void settle_call(const struct guard *guard, const struct target *targe
         report_slow(guard, call, ending, now_ns);
     if (transitions.count > 0 && transitions.at[0].from == CIRCUIT_CLOSED)
         report_opening(guard, call, &target->breaker, &transitions.at[0], ending->at_ns, now_ns);
+    if (ending->outcome.verdict == VERDICT_NEUTRAL && ending->outcome.reason == NEUTRAL_LOCAL)
+        report_local_fault(guard, call, ending, now_ns);
     report_transitions(guard, call->circuit, &transitions, call->injected, now_ns);
 }
 

@@ -26,7 +26,7 @@ struct capacity {
 #define CAPACITY_BUILT_IN ((struct capacity){CAPACITY_CIRCUITS, CAPACITY_CALLS, CAPACITY_PROCESSES, CAPACITY_EVENTS})
 
 /*
- * Of each at least one. The largest segment has some 790 MB, which a 32-bit program can map too; a process's identity
+ * Of each at least one. The largest segment has some 815 MB, which a 32-bit program can map too; a process's identity
  * has 12 bits for its place.
  */
 #define CAPACITY_CIRCUITS_MAX 16384u

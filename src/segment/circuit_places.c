@@ -20,6 +20,8 @@
 #include "segment/forced.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
+#include "segment/local_faults.h"
+#include "segment/outage.h"
 #include "segment/processes.h"
 
 #define PROBE_LENGTH 32u
@@ -170,7 +172,9 @@ static void clear_history(const struct segment *segment, struct circuit_entry *e
     circuit_reset(&entry->circuit);
     evidence_clear(&entry->evidence);
     for (unsigned int i = 0; i < 2; i++)
-        atomic_store_explicit(&entry->transitions[i].stamp, 0, memory_order_relaxed);
+        atomic_store_explicit(&entry->transitions[i].stamp.stamp, 0, memory_order_relaxed);
+    outage_clear(entry);
+    local_faults_clear(entry);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
 }
 

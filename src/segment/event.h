@@ -15,7 +15,9 @@
 
 #define PROGRAM_NAME_MAX 32
 /* Room for any event as JSON: names that have more escapes than any real one are cut. */
-#define EVENT_JSON_MAX 2048
+#define EVENT_JSON_MAX 4096
+/* A probe makes one attempt to each address of its destination. */
+#define EVENT_ATTEMPTS 8u
 
 /* Values are stored in shared memory: append only. */
 enum event_type {
@@ -39,15 +41,36 @@ enum overran {
     OVERRAN_CAME,  /* what it waited for came, after the limit */
 };
 
+/* How one attempt of a probe failed. All zero: there is none. */
+struct event_attempt {
+    uint32_t elapsed_ms;
+    uint16_t http_status; /* of FAILURE_HTTP, or 0 */
+    uint8_t kind;         /* enum failure_kind */
+    uint8_t error;        /* errno, or 0 */
+};
+
+/* An outage at its end: from the opening out of closed to the closing. */
+struct event_outage {
+    uint64_t lasted_ns;
+    uint64_t time_ns;      /* wall clock: when it began */
+    uint64_t refused;      /* calls in it */
+    uint64_t recent_kinds; /* of the failures that led to it (breaker/recent_kinds.h) */
+    uint32_t probes, probes_failed;
+    uint8_t is_known; /* how it began: without that all else is 0 */
+    uint8_t reason;   /* why it opened: enum transition_reason */
+    uint8_t injected; /* by a call that was given a fault in rehearsal */
+    uint8_t reserved[5];
+};
+
 struct event {
     uint64_t time_ns;  /* wall clock */
     uint64_t mono_ns;  /* the circuits' clock */
     uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended */
-    uint64_t refused;  /* HALF_OPEN, CLOSE: calls refused so far; RELOAD: the new policy's revision */
+    uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
     int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; PROBE: 0 */
-    uint32_t failures;   /* OPEN: consecutive failures */
+    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening */
     uint8_t type;        /* enum event_type */
     uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced */
     uint8_t from, to;    /* transitions: enum circuit_state */
@@ -62,32 +85,39 @@ struct event {
     uint16_t http_status;  /* FAILURE: of FAILURE_HTTP, or 0; OUTCOME: of the answer, or 0 */
     uint8_t verdict;       /* OUTCOME: enum verdict */
     uint8_t slow;          /* OUTCOME: a success that took longer than slow_call */
-    uint32_t window_calls; /* OPEN: what the window of the rates held, if it was judged: all, failed, slow */
+    uint32_t window_calls; /* OPEN: what the window of the rates held, if it was judged: all, failed, slow; CLOSE: the
+                              same of its outage's opening */
     uint32_t window_failed;
     uint32_t window_slow;
+    union {
+        uint64_t recent_kinds;                         /* OPEN, from closed: of the failures that led to it */
+        struct event_attempt attempts[EVENT_ATTEMPTS]; /* OPEN, from half-open: of the probe that failed */
+        struct event_outage outage;                    /* CLOSE */
+        uint8_t passed; /* FAILURE, OUTCOME: it did not count: it was to be refused and passed (mode, existing) */
+    };
 };
-_Static_assert(sizeof(struct event) == 504, "an event and its stamp fill 512 bytes");
+_Static_assert(sizeof(struct event_outage) <= 64, "no larger than the attempts");
+_Static_assert(sizeof(struct event) == 568, "an event and its stamp fill nine lines");
 
 const char *event_type_name(unsigned int type); /* "open", "half-open", "close", "failure", … */
 
 /*
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
- * refused, and of one to open failures, pause_ms, and window {calls, failed, slow} if the rates were judged; of a
- * failure kind (failure_label), errno (its name, or null), elapsed_ms, overdue, came, late; of an outcome verdict,
- * kind and reason (or null), errno, http_status (or null), elapsed_ms, slow, overdue, came, late; of a refusal reason
- * (admission_name); of what an operator did user, and forced (with from, to, reason; for_ms if its end was said) or
- * policy_revision; of such an end, which a call noticed, the same without a user, and ended_ago_ms. What a rehearsal
- * brought about also has injected, true.
+ * refused (so far), and of one to open failures, pause_ms, window {calls, failed, slow} if the rates were judged, and
+ * from closed kinds, an object of the last failures by kind, else attempts [{kind, errno, elapsed_ms}] of the probe that
+ * failed; of one to closed outage {since, lasted_ms, refused, probes, probes_failed, cause {reason, failures, kinds,
+ * window, injected}}, or null if it is not known how it began; of a failure kind (failure_label), errno (its name, or
+ * null), elapsed_ms, overdue, came, late, passed; of an outcome verdict, kind and reason (or null), errno, http_status
+ * (or null), elapsed_ms, slow, overdue, came, late, passed; of a refusal reason (admission_name); of what an operator
+ * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
+ * call noticed, the same without a user, and ended_ago_ms. What a rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*
- * One line for people in aligned columns, and a newline: time (UTC), event, destination (target), program[pid], what
- * happened. Control characters are escaped. Returns its length, or 0 if `size` is too small; EVENT_JSON_MAX always
- * does.
+ * What happened, for people, without a newline. Control characters are escaped. Returns its length, or 0 if `size` is
+ * too small; EVENT_JSON_MAX always does.
  */
-size_t event_line(const struct event *event, char *text, size_t size);
-/* The last of these columns alone. */
 size_t event_what(const struct event *event, char *text, size_t size);
 
 #endif

@@ -1,7 +1,5 @@
 /*
- * event_facts.h - what an event means, for both forms in which it is written.
- *
- * Private to event_json.c and event_text.c. Async-signal-safe.
+ * event_facts.h - what an event means, for all forms in which it is written. Async-signal-safe.
  */
 #ifndef SOCKFUSE_SEGMENT_EVENT_FACTS_H
 #define SOCKFUSE_SEGMENT_EVENT_FACTS_H
@@ -12,6 +10,7 @@
 #include "base/date.h"
 #include "base/text.h"
 #include "breaker/circuit.h"
+#include "breaker/recent_kinds.h"
 #include "segment/event.h"
 
 static inline bool event_is_transition(const struct event *event)

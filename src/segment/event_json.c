@@ -19,8 +19,8 @@
 #define JSON_PROGRAM_MAX ((size_t)PROGRAM_NAME_MAX * 6)
 #define JSON_TARGET_MAX ((size_t)TARGET_NAME_MAX * 4)
 #define JSON_DESTINATION_MAX ((size_t)DESTINATION_MAX * 3)
-_Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 480 < EVENT_JSON_MAX,
-               "480 for all the rest");
+_Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 1600 < EVENT_JSON_MAX,
+               "1600 for all the rest");
 
 static void add_number(struct text *text, const char *key, uint64_t number)
 {
@@ -69,6 +69,7 @@ static void add_json_manner(struct text *text, const struct event *event)
     add_flag(text, "overdue", event->overran == OVERRAN_HANGS);
     add_flag(text, "came", event->overran == OVERRAN_CAME);
     add_flag(text, "late", event->late);
+    add_flag(text, "passed", event->passed);
 }
 
 static void add_json_failure(struct text *text, const struct event *event)
@@ -102,6 +103,39 @@ static void add_json_outcome(struct text *text, const struct event *event)
     add_json_manner(text, event);
 }
 
+/* As an object of its own, of which this is all. */
+static void add_json_kinds(struct text *text, uint64_t recent_kinds)
+{
+    struct kind_count counts[RECENT_KINDS];
+    const unsigned int count = recent_kinds_counts(recent_kinds, counts);
+    char label[FAILURE_LABEL_MAX];
+
+    text_add(text, ",\"kinds\":{");
+    for (unsigned int i = 0; i < count; i++) {
+        text_add(text, i > 0 ? ",\"" : "\"");
+        text_add(text, kind_count_label(&counts[i], label));
+        text_add(text, "\":");
+        text_add_unsigned(text, counts[i].failures);
+    }
+    text_add(text, "}");
+}
+
+static void add_json_attempts(struct text *text, const struct event *event)
+{
+    text_add(text, ",\"attempts\":[");
+    for (unsigned int i = 0; i < EVENT_ATTEMPTS && event->attempts[i].kind != FAILURE_NONE; i++) {
+        const struct event_attempt *attempt = &event->attempts[i];
+        char label[FAILURE_LABEL_MAX];
+        text_add(text, i > 0 ? ",{\"kind\":\"" : "{\"kind\":\"");
+        text_add(text, failure_label(attempt->kind, attempt->http_status, label));
+        text_add(text, "\"");
+        add_json_errno(text, attempt->error);
+        add_number(text, "elapsed_ms", attempt->elapsed_ms);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
 static void add_json_window(struct text *text, const struct event *event)
 {
     text_add(text, ",\"window\":{\"calls\":");
@@ -109,6 +143,32 @@ static void add_json_window(struct text *text, const struct event *event)
     add_number(text, "failed", event->window_failed);
     add_number(text, "slow", event->window_slow);
     text_add(text, "}");
+}
+
+static void add_json_outage(struct text *text, const struct event *event)
+{
+    const struct event_outage *outage = &event->outage;
+
+    if (!outage->is_known) {
+        add_null(text, "outage");
+        return;
+    }
+    text_add(text, ",\"outage\":{\"since\":\"");
+    event_add_time(text, outage->time_ns);
+    text_add(text, "\"");
+    add_number(text, "lasted_ms", outage->lasted_ns / NS_PER_MS);
+    add_number(text, "refused", outage->refused);
+    add_number(text, "probes", outage->probes);
+    add_number(text, "probes_failed", outage->probes_failed);
+    text_add(text, ",\"cause\":{\"reason\":\"");
+    text_add(text, transition_reason_name(outage->reason));
+    text_add(text, "\"");
+    add_number(text, "failures", event->failures);
+    add_json_kinds(text, outage->recent_kinds);
+    if (event->window_calls > 0)
+        add_json_window(text, event);
+    add_flag(text, "injected", outage->injected);
+    text_add(text, "}}");
 }
 
 static void add_json_transition(struct text *text, const struct event *event)
@@ -121,8 +181,14 @@ static void add_json_transition(struct text *text, const struct event *event)
         add_number(text, "pause_ms", event->pause_ns / NS_PER_MS);
         if (event->window_calls > 0)
             add_json_window(text, event);
+        if (event->from == CIRCUIT_CLOSED)
+            add_json_kinds(text, event->recent_kinds);
+        else
+            add_json_attempts(text, event);
     }
     add_number(text, "refused", event->refused);
+    if (event->to == CIRCUIT_CLOSED)
+        add_json_outage(text, event);
 }
 
 static void add_json_reload(struct text *text, const struct event *event)

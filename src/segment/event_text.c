@@ -1,7 +1,8 @@
 /*
- * event_text.c - the names of events, and an event as a line for people.
+ * event_text.c - the names of events, and what an event tells, for people.
  *
- * What a type of event has behind the common columns is in one function: add_line_... .
+ * What a type of event tells is in one function: add_line_... . The command puts it behind the columns that all events
+ * have (cli/event_print.h).
  */
 #include "segment/event.h"
 
@@ -24,14 +25,6 @@ const char *event_type_name(unsigned int type)
         [EVENT_OUTCOME] = "outcome",
     };
     return type < EVENT_TYPES ? names[type] : "unknown";
-}
-
-/* Fills with blanks up to a column, and at least one. */
-static void add_column(struct text *text, size_t column)
-{
-    do
-        text_add_bytes(text, " ", 1);
-    while (text->length < column && !text->cut);
 }
 
 static void add_duration(struct text *text, uint64_t ms)
@@ -76,40 +69,105 @@ static void add_counted(struct text *text, uint64_t count, const char *one, cons
     text_add(text, count == 1 ? one : many);
 }
 
-/* What opened it. */
-static void add_line_evidence(struct text *text, const struct event *event)
+/* "2 refused, 1 reset", in brackets; of more failures than there are kinds kept it is said so. */
+static void add_kinds(struct text *text, uint64_t recent_kinds, uint32_t failures)
 {
-    bool by_slow = event->reason == REASON_SLOW_CALL_RATE;
+    struct kind_count counts[RECENT_KINDS];
+    const unsigned int count = recent_kinds_counts(recent_kinds, counts);
+    char label[FAILURE_LABEL_MAX];
 
-    if (by_slow || event->reason == REASON_FAILURE_RATE) {
+    if (count == 0)
+        return;
+    text_add(text, " (");
+    if (failures > RECENT_KINDS) {
+        text_add(text, "the last ");
+        text_add_unsigned(text, RECENT_KINDS);
+        text_add(text, ": ");
+    }
+    for (unsigned int i = 0; i < count; i++) {
+        text_add(text, i > 0 ? ", " : "");
+        if (count > 1 || counts[i].failures != failures) {
+            text_add_unsigned(text, counts[i].failures);
+            text_add(text, " ");
+        }
+        text_add(text, kind_count_label(&counts[i], label));
+    }
+    text_add(text, ")");
+}
+
+/* What opened it: the rule, and what it went by. */
+static void add_cause(struct text *text, const struct event *event, unsigned int reason, uint64_t recent_kinds)
+{
+    const bool by_slow = reason == REASON_SLOW_CALL_RATE;
+
+    text_add(text, transition_reason_name(reason));
+    if (by_slow || reason == REASON_FAILURE_RATE) {
         text_add(text, ", ");
         text_add_unsigned(text, by_slow ? event->window_slow : event->window_failed);
         text_add(text, " of ");
         add_counted(text, event->window_calls, " call ", " calls ");
         text_add(text, by_slow ? "slow" : "failed");
+        if (!by_slow)
+            add_kinds(text, recent_kinds, event->window_failed);
     } else if (event->failures > 0) {
         text_add(text, ", ");
         add_counted(text, event->failures, " failure", " failures");
+        add_kinds(text, recent_kinds, event->failures);
     }
+}
+
+static void add_attempts(struct text *text, const struct event *event)
+{
+    for (unsigned int i = 0; i < EVENT_ATTEMPTS && event->attempts[i].kind != FAILURE_NONE; i++) {
+        const struct event_attempt *attempt = &event->attempts[i];
+        char label[FAILURE_LABEL_MAX];
+        text_add(text, i > 0 ? ", then " : ": ");
+        text_add(text, failure_label(attempt->kind, attempt->http_status, label));
+        if (attempt->error != 0) {
+            text_add(text, " (");
+            text_add_errno(text, attempt->error);
+            text_add(text, ")");
+        }
+        text_add(text, " after ");
+        add_duration(text, attempt->elapsed_ms);
+    }
+}
+
+static void add_outage(struct text *text, const struct event *event)
+{
+    const struct event_outage *outage = &event->outage;
+
+    text_add(text, ", outage of ");
+    add_long_duration(text, outage->lasted_ns / NS_PER_MS);
+    text_add(text, " is over: ");
+    text_add_unsigned(text, outage->refused);
+    text_add(text, " refused, ");
+    add_counted(text, outage->probes, " probe", " probes");
+    if (outage->probes_failed > 0) {
+        text_add(text, " (");
+        text_add_unsigned(text, outage->probes_failed);
+        text_add(text, " failed)");
+    }
+    text_add(text, "; cause: ");
+    add_cause(text, event, outage->reason, outage->recent_kinds);
+    if (outage->injected && !event->injected)
+        text_add(text, ", injected");
 }
 
 static void add_line_transition(struct text *text, const struct event *event)
 {
-    text_add(text, circuit_state_name(event->from));
-    text_add(text, " -> ");
-    text_add(text, circuit_state_name(event->to));
-    text_add(text, ", ");
-    text_add(text, transition_reason_name(event->reason));
-    if (event->to == CIRCUIT_OPEN) {
-        add_line_evidence(text, event);
+    if (event->type == EVENT_OPEN && event->from == CIRCUIT_CLOSED)
+        add_cause(text, event, event->reason, event->recent_kinds);
+    else
+        text_add(text, transition_reason_name(event->reason));
+    if (event->type == EVENT_OPEN) {
+        if (event->from != CIRCUIT_CLOSED)
+            add_attempts(text, event);
         text_add(text, ", pause ");
         add_duration(text, event->pause_ns / NS_PER_MS);
     }
-    if (event->refused > 0) {
-        text_add(text, ", ");
-        text_add_unsigned(text, event->refused);
-        text_add(text, " refused so far");
-    }
+    if (event->type == EVENT_CLOSE && event->outage.is_known)
+        add_outage(text, event);
 }
 
 /* How it ended, and when. */
@@ -127,7 +185,9 @@ static void add_line_end(struct text *text, const struct event *event)
     if (event->slow)
         text_add(text, ", slow");
     if (event->late)
-        text_add(text, ", too late to count");
+        text_add(text, "; it came too late to count");
+    else if (event->passed)
+        text_add(text, "; it does not count: the circuit was open, and let it pass");
 }
 
 static void add_line_failure(struct text *text, const struct event *event)
@@ -135,6 +195,19 @@ static void add_line_failure(struct text *text, const struct event *event)
     char label[FAILURE_LABEL_MAX];
     text_add(text, failure_label(event->kind, event->http_status, label));
     add_line_end(text, event);
+}
+
+/* Why what is neutral does not count. */
+static const char *neutral_meaning(unsigned int reason)
+{
+    static const char *const meanings[NEUTRAL_REASONS] = {
+        [NEUTRAL_LOCAL] = "the fault is on this side",    [NEUTRAL_CANCELLED] = "the program gave it up early",
+        [NEUTRAL_SIBLING] = "another attempt won",        [NEUTRAL_ADDRESS] = "another address answers",
+        [NEUTRAL_STALE] = "the connection had been idle", [NEUTRAL_UNLISTED] = "its kind is not in `failures`",
+        [NEUTRAL_UNKNOWN] = "nobody saw how it ended",
+    };
+
+    return reason < NEUTRAL_REASONS && meanings[reason] != NULL ? meanings[reason] : "it is neutral";
 }
 
 static void add_line_outcome(struct text *text, const struct event *event)
@@ -153,6 +226,10 @@ static void add_line_outcome(struct text *text, const struct event *event)
         text_add_unsigned(text, event->http_status);
     }
     add_line_end(text, event);
+    if (event->verdict == VERDICT_NEUTRAL) {
+        text_add(text, "; it does not count: ");
+        text_add(text, neutral_meaning(event->reason));
+    }
 }
 
 static void add_line_refusal(struct text *text, const struct event *event)
@@ -201,61 +278,26 @@ static void add_line_forced(struct text *text, const struct event *event)
     add_line_user(text, event);
 }
 
-/* What happened, without when, where and to whom. */
-static void add_what(struct text *text, const struct event *event)
-{
-    if (event_is_transition(event)) {
-        add_line_transition(text, event);
-    } else if (event->type == EVENT_FAILURE) {
-        add_line_failure(text, event);
-    } else if (event->type == EVENT_OUTCOME) {
-        add_line_outcome(text, event);
-    } else if (event->type == EVENT_REFUSED) {
-        add_line_refusal(text, event);
-    } else if (event->type == EVENT_FORCED) {
-        add_line_forced(text, event);
-    } else if (event->type == EVENT_RELOAD) {
-        add_line_reload(text, event);
-    } else if (event->type == EVENT_PROBE) {
-        text_add(text, "probe admitted");
-    }
-    if (event->injected)
-        text_add(text, ", injected");
-}
-
 size_t event_what(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
     text_start(&text, buffer, size);
-    add_what(&text, event);
+    if (event_is_transition(event)) {
+        add_line_transition(&text, event);
+    } else if (event->type == EVENT_FAILURE) {
+        add_line_failure(&text, event);
+    } else if (event->type == EVENT_OUTCOME) {
+        add_line_outcome(&text, event);
+    } else if (event->type == EVENT_REFUSED) {
+        add_line_refusal(&text, event);
+    } else if (event->type == EVENT_FORCED) {
+        add_line_forced(&text, event);
+    } else if (event->type == EVENT_RELOAD) {
+        add_line_reload(&text, event);
+    } else if (event->type == EVENT_PROBE) {
+        text_add(&text, "admitted");
+    }
+    if (event->injected)
+        text_add(&text, ", injected");
     return text_whole(&text);
-}
-
-size_t event_line(const struct event *event, char *buffer, size_t size)
-{
-    struct text text;
-    text_start(&text, buffer, size);
-    event_add_time(&text, event->time_ns);
-    text_add(&text, "  ");
-    text_add(&text, event_type_name(event->type));
-    add_column(&text, 37);
-    text_add_printable(&text, event->destination);
-    if (event->target[0] != '\0' && strcmp(event->target, event->destination) != 0) {
-        text_add(&text, " (");
-        text_add_printable(&text, event->target);
-        text_add(&text, ")");
-    }
-    add_column(&text, 70);
-    if (event->program[0] != '\0' || event->pid != 0) {
-        text_add_printable(&text, event_program(event));
-        text_add(&text, "[");
-        text_add_unsigned(&text, event->pid);
-        text_add(&text, "]");
-    }
-    add_column(&text, 90);
-    add_what(&text, event);
-    while (text.length > 0 && buffer[text.length - 1] == ' ')
-        buffer[--text.length] = '\0';
-    text_add(&text, "\n");
-    return text.cut ? 0 : text.length;
 }

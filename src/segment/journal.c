@@ -6,45 +6,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/shared.h"
 #include "segment/layout.h"
-
-/* By how many events a writer can have been overtaken; a stamp from further ahead is rubbish, and is written over. */
-#define OVERTAKEN_MAX (UINT32_C(1) << 20)
-
-/*
- * A slot is written in this order: stamp 0, checksum, the event's words, stamp. Each store releases, so whoever reads
- * the new stamp reads the words behind it. Two writers meet in one slot only when one of them slept while the ring
- * went round; then words may be mixed, and the checksum over stamp and words tells.
- */
-static uint32_t event_checksum(const struct event *event, uint32_t stamp)
-{
-    uint32_t sum = stamp ^ UINT32_C(0x5bd1e995);
-    for (size_t at = 0; at < sizeof *event; at += sizeof(uint32_t)) {
-        uint32_t word;
-        memcpy(&word, (const char *)event + at, sizeof word);
-        sum = (sum ^ word) * UINT32_C(0x9e3779b1);
-        sum ^= sum >> 15;
-    }
-    return sum;
-}
-
-static uint32_t stamp_of(uint64_t number)
-{
-    return (uint32_t)(number + 1);
-}
 
 void event_slot_write(struct event_slot *slot, uint64_t number, const struct event *event)
 {
-    uint32_t stamp = stamp_of(number);
-    uint32_t present = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
-    /* A writer that was overtaken leaves the newer event alone. (The difference is right over the wrap of 32 bits.) */
-    if (present != 0 && present != stamp && present - stamp < OVERTAKEN_MAX)
-        return;
-    atomic_store_explicit(&slot->stamp, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->checksum, event_checksum(event, stamp), memory_order_release);
-    shared_store(&slot->event, event, sizeof *event);
-    atomic_store_explicit(&slot->stamp, stamp, memory_order_release);
+    stamped_write(&slot->stamp, &slot->event, event, sizeof *event, number);
 }
 
 static unsigned int reasons_of(unsigned int type)
@@ -56,6 +22,32 @@ static unsigned int reasons_of(unsigned int type)
         return NEUTRAL_REASONS;
     default:
         return TRANSITION_REASONS;
+    }
+}
+
+/* What the type makes of the last words. */
+static void make_rest_sane(struct event *event)
+{
+    switch (event->type) {
+    case EVENT_CLOSE:
+        event->outage.is_known = event->outage.is_known != 0;
+        if (event->outage.reason >= TRANSITION_REASONS)
+            event->outage.reason = REASON_NONE;
+        break;
+    case EVENT_OPEN:
+        for (unsigned int i = 0; event->from != CIRCUIT_CLOSED && i < EVENT_ATTEMPTS; i++) {
+            if (event->attempts[i].kind >= FAILURE_KINDS)
+                event->attempts[i].kind = FAILURE_NONE;
+            if (event->attempts[i].http_status > HTTP_STATUS_MAX)
+                event->attempts[i].http_status = 0;
+        }
+        break;
+    case EVENT_FAILURE:
+    case EVENT_OUTCOME:
+        event->passed = event->passed != 0;
+        break;
+    default:
+        break;
     }
 }
 
@@ -82,18 +74,15 @@ static bool make_sane(struct event *event)
     if (event->overran > OVERRAN_CAME)
         event->overran = OVERRAN_HANGS;
     event->slow = event->slow != 0;
+    make_rest_sane(event);
     return true;
 }
 
 bool event_slot_read(const struct event_slot *slot, struct event *event, uint64_t *number)
 {
-    uint32_t stamp = atomic_load_explicit(&slot->stamp, memory_order_acquire);
-    if (stamp == 0)
-        return false;
-    uint32_t checksum = atomic_load_explicit(&slot->checksum, memory_order_acquire);
-    shared_load(event, &slot->event, sizeof *event);
-    /* The words were acquired, so this load is not done before them. */
-    if (atomic_load_explicit(&slot->stamp, memory_order_relaxed) != stamp || event_checksum(event, stamp) != checksum)
+    uint32_t stamp;
+
+    if (!stamped_read(&slot->stamp, event, &slot->event, sizeof *event, &stamp))
         return false;
     if (number)
         *number = stamp - 1u;

@@ -15,6 +15,7 @@
 #include "breaker/circuit.h"
 #include "breaker/latency.h"
 #include "policy/capacity.h"
+#include "segment/circuit_kept.h"
 #include "segment/event.h"
 #include "segment/evidence_model.h"
 #include "segment/learnt.h"
@@ -29,13 +30,12 @@
 #define EDITIONS 8u    /* policies in force whose texts are kept at a time */
 #define CALL_GROUP 64u /* records that have one due word together */
 
-/* An event with its stamp: 0 while it is written, else 1 + its number in the journal; the checksum tells a torn one. */
+/* An event by its number in the journal. */
 struct event_slot {
-    _Atomic uint32_t stamp;
-    _Atomic uint32_t checksum;
+    struct stamp stamp;
     struct event event;
 };
-_Static_assert(sizeof(struct event_slot) == 512, "pinned");
+_Static_assert(sizeof(struct event_slot) == 576, "pinned");
 
 /* Who refuses has a note of his own: of a crowd at the bulkhead one hears also while the circuit is open. */
 enum refusal_note { REFUSAL_NOTE_OPEN = 1, REFUSAL_NOTE_CROWD = 2, REFUSAL_NOTE_FORCED = 4 };
@@ -59,6 +59,8 @@ struct circuit_entry {
     _Atomic uint64_t connections;            /* that have a share, and the last step that was counted (bulkhead.c) */
     _Atomic uint64_t recounted_ns;           /* real clock: when they were counted anew */
     _Atomic uint64_t sought_ns; /* real clock: when a place was last sought in vain from here on (circuits.c) */
+    struct outage outage;       /* how the present one began */
+    struct local_fault local_faults[LOCAL_FAULTS];
 };
 
 /* Keys have the top bit set; a tombstone is the time of its making, at least 1, without that bit. */
@@ -190,7 +192,6 @@ void layout_point(struct segment *segment, void *base, const struct capacity *ca
 
 /* The offsets are the file's format: a change of any needs another SEGMENT_VERSION. The same in 32 and 64 bit. */
 #define LAYOUT_PIN(type, member, offset) _Static_assert(offsetof(struct type, member) == (offset), "pinned: " #member)
-LAYOUT_PIN(event_slot, checksum, 4);
 LAYOUT_PIN(event_slot, event, 8);
 LAYOUT_PIN(circuit_entry, hash, 0);
 LAYOUT_PIN(circuit_entry, ready, 8);
@@ -204,11 +205,13 @@ LAYOUT_PIN(circuit_entry, destination, 176);
 LAYOUT_PIN(circuit_entry, circuit, 448);
 LAYOUT_PIN(circuit_entry, evidence, 11968);
 LAYOUT_PIN(circuit_entry, transitions, 14272);
-LAYOUT_PIN(circuit_entry, rehearsals, 15296);
-LAYOUT_PIN(circuit_entry, connections, 15328);
-LAYOUT_PIN(circuit_entry, recounted_ns, 15336);
-LAYOUT_PIN(circuit_entry, sought_ns, 15344);
-_Static_assert(sizeof(struct circuit_entry) == 15360, "pinned");
+LAYOUT_PIN(circuit_entry, rehearsals, 15424);
+LAYOUT_PIN(circuit_entry, connections, 15456);
+LAYOUT_PIN(circuit_entry, recounted_ns, 15464);
+LAYOUT_PIN(circuit_entry, sought_ns, 15472);
+LAYOUT_PIN(circuit_entry, outage, 15480);
+LAYOUT_PIN(circuit_entry, local_faults, 15696);
+_Static_assert(sizeof(struct circuit_entry) == 16256, "pinned");
 LAYOUT_PIN(circuit_evidence, slots, 16);
 LAYOUT_PIN(circuit_evidence, openings, 1744);
 LAYOUT_PIN(circuit_evidence, addresses, 2016);

@@ -1,14 +1,17 @@
-"""SOCKFUSE_LOG and the line about a bad policy: they go where they are meant to go, or nowhere."""
+"""SOCKFUSE_LOG and the line about a bad policy: they go where they are meant to go, or nowhere. And what is told of an
+outage when it ends, there and by `sockfuse events`."""
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
 import sys
 import unittest
+from datetime import datetime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import PRELOAD, PYTHON, ParallelSuite, Sandbox  # noqa: E402
+from fixtures import PRELOAD, PYTHON, ParallelSuite, Sandbox, Server  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 # Makes the circuit open by one refused connect, after what it is told to do. -S -E: nothing else is read meanwhile.
@@ -172,6 +175,87 @@ class Log(unittest.TestCase):
         os.remove(self.sandbox.segment_path())
         self.call(stderr=reader)
         self.opened()
+
+
+class Outages(unittest.TestCase):
+    """One outage of curl's: three failures, two refusals, a probe that fails, one that closes."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.sandbox = Sandbox(self, clock=True)
+        self.server = Server(up=False)
+        self.addCleanup(self.server.stop)
+        self.sandbox.guard(self.server, failure_threshold=3)
+        self.log = os.path.join(self.sandbox.folder, "log")
+        self.curl(5)
+        self.sandbox.clock.advance_seconds(10)
+        self.curl()
+        self.sandbox.clock.advance_seconds(20)
+        self.server.up()
+        self.curl()
+
+    def curl(self, count=1):
+        for _ in range(count):
+            self.sandbox.run(["curl", "-s", self.server.url], env={"SOCKFUSE_LOG": self.log, "TZ": "Asia/Kolkata"})
+
+    def text(self, zone):
+        result = self.sandbox.sockfuse("events", "-p", self.sandbox.policy_path, env={"TZ": zone})
+        self.assertEqual((result.status, result.stderr), (0, ""))
+        return result.stdout.splitlines()
+
+    def test_its_end_tells_how_long_how_many_were_refused_and_why(self):
+        with open(self.log, encoding="utf-8") as file:
+            logged = [json.loads(line) for line in file]
+        told = self.sandbox.events()
+        close = told[-1]
+        self.assertEqual(close["event"], "close")
+        outage = close["outage"]
+        self.assertEqual({key: outage[key] for key in ("lasted_ms", "refused", "probes", "probes_failed")},
+                         {"lasted_ms": 30000, "refused": 2, "probes": 2, "probes_failed": 1})
+        self.assertEqual(outage["cause"], {"reason": "failure-threshold", "failures": 3, "kinds": {"refused": 3},
+                                           "window": {"calls": 3, "failed": 3, "slow": 0}, "injected": False})
+        opened = [event for event in told if event["event"] == "open"]
+        self.assertEqual(outage["since"], opened[0]["time"])
+        self.assertEqual(opened[0]["kinds"], {"refused": 3})
+        self.assertEqual([(attempt["kind"], attempt["errno"]) for attempt in opened[1]["attempts"]],
+                         [("refused", "ECONNREFUSED")])
+        # The log has the same lines; written by programs in another zone, and in UTC.
+        transitions = [event for event in told if "to" in event]
+        self.assertEqual(logged, [{key: event[key] for key in event if key not in ("policy", "owner")}
+                                  for event in transitions])
+
+    def test_people_are_told_in_one_line_and_in_their_own_time(self):
+        utc, kolkata = self.text("UTC"), self.text("Asia/Kolkata")
+        self.assertRegex(utc[-1], r"  close +\S+ +curl\[\d+\]  probe-succeeded, outage of 30s is over: 2 refused, "
+                         r"2 probes \(1 failed\); cause: failure-threshold, 3 failures \(refused\)$")
+        self.assertRegex(utc[-4], r"probe-failed: refused \(ECONNREFUSED\) after \d+ms, pause 20s$")
+        for one, other in zip(utc, kolkata):
+            here, there = one.split()[0], other.split()[0]
+            self.assertTrue(here.endswith("Z") and there.endswith("+05:30"), (here, there))
+            self.assertEqual(datetime.fromisoformat(here.replace("Z", "+00:00")), datetime.fromisoformat(there))
+        # All stand in one column, and a time that was read there can be asked for.
+        self.assertEqual(len({line.index("curl[") for line in kolkata}), 1)
+        since = self.sandbox.sockfuse("events", "--since", kolkata[-1].split()[0]).stdout
+        self.assertEqual(since.splitlines()[-1], utc[-1])
+        self.assertEqual({event["time"][-1] for event in self.sandbox.events()}, {"Z"})
+
+    def test_a_report_of_a_part_of_it_knows_all_that_its_end_tells(self):
+        """The journal has gone on: nothing is left but the end."""
+        lines = self.sandbox.sockfuse("events", "--json").stdout.splitlines()
+        path = os.path.join(self.sandbox.folder, "end.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(lines[-1] + "\n")
+        page = os.path.join(self.sandbox.folder, "page.html")
+        result = self.sandbox.sockfuse("report", "-o", page, path)
+        if "make page" in result.stderr:
+            self.skipTest("this build has no page")
+        with open(page, encoding="utf-8") as file:
+            (text,) = re.findall(r'(?s)<script type="application/json" id="report-data">(.*?)</script>', file.read())
+        (incident,) = json.loads(text)["circuits"][0]["incidents"]
+        self.assertEqual({key: incident[key] for key in ("reason", "lasted_ms", "refused", "probes", "probes_failed")},
+                         {"reason": "failure-threshold", "lasted_ms": 30000, "refused": 2, "probes": 2,
+                          "probes_failed": 1})
 
 
 if __name__ == "__main__":

@@ -174,6 +174,7 @@ static void model_probe(struct trial *trial, const struct caller *caller, uint64
 
     check(trial, token >> 32 == caller->holder);
     check(trial, model_find(model, token) == NULL);
+    model->counts[COUNT_PROBES]++;
     model->probes[model->probe_count++] = (struct model_probe){.token = token,
                                                                .deadline = deadline,
                                                                .holder = caller->holder,

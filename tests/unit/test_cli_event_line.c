@@ -14,6 +14,7 @@
 /* The command's parts are no library: a test that needs one brings it in as it is. */
 #include "cli/duration.c"
 #include "cli/event_line.c"
+#include "cli/json_members.c"
 #include "cli/json_reader.c"
 
 static struct event_line line;

@@ -11,8 +11,9 @@
 
 #include <cmocka.h>
 
-#include "breaker/circuit.h"
 #include "base/clock.h"
+#include "breaker/circuit.h"
+#include "breaker/recent_kinds.h"
 #include "segment/event.h"
 #include "guard/operator.h"
 
@@ -41,9 +42,9 @@ static const char *json(const struct event *event)
     return buffer;
 }
 
-static const char *line(const struct event *event)
+static const char *what(const struct event *event)
 {
-    size_t length = event_line(event, buffer, sizeof buffer);
+    size_t length = event_what(event, buffer, sizeof buffer);
     assert_true(length > 0);
     assert_int_equal(length, strlen(buffer));
     return buffer;
@@ -52,7 +53,6 @@ static const char *line(const struct event *event)
 #define JSON_HEAD                                                                                                      \
     "{\"time\":\"2026-02-03T04:05:06.789Z\",\"mono_ns\":123456789,\"pid\":4711,\"program\":\"curl\","                  \
     "\"target\":\"payments\",\"destination\":\"127.0.0.1:8080\",\"event\":"
-#define LINE_HEAD(event) "2026-02-03T04:05:06.789Z  " event "127.0.0.1:8080 (payments)        curl[4711]          "
 
 static void an_opening_tells_from_to_reason_failures_and_pause(void **state)
 {
@@ -65,9 +65,8 @@ static void an_opening_tells_from_to_reason_failures_and_pause(void **state)
     event.pause_ns = 10500 * NS_PER_MS;
     assert_string_equal(json(&event), JSON_HEAD "\"open\",\"from\":\"closed\",\"to\":\"open\","
                                                 "\"reason\":\"failure-threshold\",\"failures\":3,\"pause_ms\":10500,"
-                                                "\"refused\":0}\n");
-    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-threshold, 3 failures, "
-                                                               "pause 10.5s\n");
+                                                "\"kinds\":{},\"refused\":0}\n");
+    assert_string_equal(what(&event), "failure-threshold, 3 failures, pause 10.5s");
 }
 
 static void an_opening_by_a_rate_tells_what_the_window_held(void **state)
@@ -84,20 +83,114 @@ static void an_opening_by_a_rate_tells_what_the_window_held(void **state)
     event.pause_ns = 10 * NS_PER_S;
     assert_string_equal(json(&event), JSON_HEAD "\"open\",\"from\":\"closed\",\"to\":\"open\","
                                                 "\"reason\":\"failure-rate\",\"failures\":2,\"pause_ms\":10000,"
-                                                "\"window\":{\"calls\":20,\"failed\":12,\"slow\":3},\"refused\":0}\n");
-    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-rate, 12 of 20 calls failed, "
-                                                               "pause 10s\n");
+                                                "\"window\":{\"calls\":20,\"failed\":12,\"slow\":3},"
+                                                "\"kinds\":{},\"refused\":0}\n");
+    assert_string_equal(what(&event), "failure-rate, 12 of 20 calls failed, pause 10s");
     event.reason = REASON_SLOW_CALL_RATE;
     event.window_calls = event.window_slow = 1;
-    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, slow-call-rate, 1 of 1 call slow, "
-                                                               "pause 10s\n");
+    assert_string_equal(what(&event), "slow-call-rate, 1 of 1 call slow, pause 10s");
     assert_non_null(strstr(json(&event), "\"reason\":\"slow-call-rate\""));
     event.reason = REASON_FAILURE_THRESHOLD;
-    assert_string_equal(line(&event), LINE_HEAD("open       ") "closed -> open, failure-threshold, 2 failures, "
-                                                               "pause 10s\n");
+    assert_string_equal(what(&event), "failure-threshold, 2 failures, pause 10s");
 }
 
-static void a_closing_tells_how_many_were_refused(void **state)
+static uint64_t kinds_of(const struct kind_count *counts, unsigned int count)
+{
+    uint64_t kinds = 0;
+    for (unsigned int i = 0; i < count; i++) {
+        const struct outcome failure = {.kind = counts[i].kind, .http_status = counts[i].http_status};
+        for (unsigned int j = 0; j < counts[i].failures; j++)
+            kinds = recent_kinds_with(kinds, &failure);
+    }
+    return kinds;
+}
+
+static void an_opening_tells_of_which_kinds_the_failures_were(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    event.from = CIRCUIT_CLOSED;
+    event.to = CIRCUIT_OPEN;
+    event.reason = REASON_FAILURE_THRESHOLD;
+    event.failures = 3;
+    event.pause_ns = 10 * NS_PER_S;
+    event.recent_kinds = kinds_of((struct kind_count[]){{FAILURE_REFUSED, 0, 2}, {FAILURE_HTTP, 503, 1}}, 2);
+    assert_non_null(strstr(json(&event), "\"failures\":3,\"pause_ms\":10000,"
+                                         "\"kinds\":{\"refused\":2,\"http-503\":1},\"refused\":0}\n"));
+    assert_string_equal(what(&event), "failure-threshold, 3 failures (2 refused, 1 http-503), pause 10s");
+    event.recent_kinds = kinds_of((struct kind_count[]){{FAILURE_REFUSED, 0, 3}}, 1);
+    assert_string_equal(what(&event), "failure-threshold, 3 failures (refused), pause 10s");
+    event.failures = 20; /* more than are kept */
+    event.recent_kinds = kinds_of((struct kind_count[]){{FAILURE_RESET, 0, 12}}, 1);
+    assert_string_equal(what(&event), "failure-threshold, 20 failures (the last 12: 12 reset), pause 10s");
+    event.reason = REASON_FAILURE_RATE;
+    event.window_calls = 20;
+    event.window_failed = 12;
+    assert_string_equal(what(&event), "failure-rate, 12 of 20 calls failed (reset), pause 10s");
+}
+
+static void a_failed_probe_tells_how_each_of_its_attempts_failed(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    event.from = CIRCUIT_HALF_OPEN;
+    event.to = CIRCUIT_OPEN;
+    event.reason = REASON_PROBE_FAILED;
+    event.pause_ns = 20 * NS_PER_S;
+    event.attempts[0] = (struct event_attempt){.kind = FAILURE_REFUSED, .error = ECONNREFUSED, .elapsed_ms = 3};
+    event.attempts[1] = (struct event_attempt){.kind = FAILURE_HTTP, .http_status = 503, .elapsed_ms = 1200};
+    assert_string_equal(json(&event), JSON_HEAD "\"open\",\"from\":\"half-open\",\"to\":\"open\","
+                                                "\"reason\":\"probe-failed\",\"failures\":0,\"pause_ms\":20000,"
+                                                "\"attempts\":[{\"kind\":\"refused\",\"errno\":\"ECONNREFUSED\","
+                                                "\"elapsed_ms\":3},{\"kind\":\"http-503\",\"errno\":null,"
+                                                "\"elapsed_ms\":1200}],\"refused\":0}\n");
+    assert_string_equal(what(&event),
+                        "probe-failed: refused (ECONNREFUSED) after 3ms, then http-503 after 1.2s, pause 20s");
+    event.reason = REASON_PROBE_TIMEOUT; /* of a probe that hangs, nothing failed yet */
+    memset(event.attempts, 0, sizeof event.attempts);
+    assert_non_null(strstr(json(&event), "\"attempts\":[],"));
+    assert_string_equal(what(&event), "probe-timeout, pause 20s");
+}
+
+static void a_closing_tells_what_its_outage_came_to(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_CLOSE);
+    event.from = CIRCUIT_HALF_OPEN;
+    event.to = CIRCUIT_CLOSED;
+    event.reason = REASON_PROBE_SUCCEEDED;
+    event.refused = 4200;
+    event.failures = 3;
+    event.outage = (struct event_outage){
+        .lasted_ns = 63 * NS_PER_S,
+        .time_ns = SOME_TIME_NS - 63 * NS_PER_S,
+        .refused = 42,
+        .recent_kinds = kinds_of((struct kind_count[]){{FAILURE_REFUSED, 0, 2}, {FAILURE_RESET, 0, 1}}, 2),
+        .probes = 3,
+        .probes_failed = 2,
+        .is_known = true,
+        .reason = REASON_FAILURE_THRESHOLD,
+    };
+    assert_string_equal(json(&event), JSON_HEAD
+                        "\"close\",\"from\":\"half-open\",\"to\":\"closed\",\"reason\":\"probe-succeeded\","
+                        "\"refused\":4200,\"outage\":{\"since\":\"2026-02-03T04:04:03.789Z\",\"lasted_ms\":63000,"
+                        "\"refused\":42,\"probes\":3,\"probes_failed\":2,\"cause\":{\"reason\":\"failure-threshold\","
+                        "\"failures\":3,\"kinds\":{\"refused\":2,\"reset\":1},\"injected\":false}}}\n");
+    assert_string_equal(what(&event), "probe-succeeded, outage of 1m3s is over: 42 refused, 3 probes (2 failed); "
+                                      "cause: failure-threshold, 3 failures (2 refused, 1 reset)");
+    event.reason = REASON_FORCED;
+    event.outage.probes = 1;
+    event.outage.probes_failed = 0;
+    event.outage.reason = REASON_SLOW_CALL_RATE;
+    event.outage.recent_kinds = 0;
+    event.window_calls = event.window_slow = 20;
+    assert_string_equal(what(&event), "forced, outage of 1m3s is over: 42 refused, 1 probe; cause: slow-call-rate, 20 "
+                                      "of 20 calls slow");
+    assert_non_null(strstr(json(&event), "\"kinds\":{},\"window\":{\"calls\":20,\"failed\":0,\"slow\":20},"));
+}
+
+/* Who opened the circuit was killed before it could write that down. */
+static void a_closing_tells_nothing_of_an_outage_whose_beginning_is_unknown(void **state)
 {
     (void)state;
     struct event event = event_of(EVENT_CLOSE);
@@ -106,9 +199,8 @@ static void a_closing_tells_how_many_were_refused(void **state)
     event.reason = REASON_PROBE_SUCCEEDED;
     event.refused = 42;
     assert_string_equal(json(&event), JSON_HEAD "\"close\",\"from\":\"half-open\",\"to\":\"closed\","
-                                                "\"reason\":\"probe-succeeded\",\"refused\":42}\n");
-    assert_string_equal(line(&event), LINE_HEAD("close      ") "half-open -> closed, probe-succeeded, 42 refused so "
-                                                               "far\n");
+                                                "\"reason\":\"probe-succeeded\",\"refused\":42,\"outage\":null}\n");
+    assert_string_equal(what(&event), "probe-succeeded");
 }
 
 static void a_half_opening_is_a_transition_too(void **state)
@@ -120,7 +212,7 @@ static void a_half_opening_is_a_transition_too(void **state)
     event.reason = REASON_PAUSE_OVER;
     assert_string_equal(json(&event), JSON_HEAD "\"half-open\",\"from\":\"open\",\"to\":\"half-open\","
                                                 "\"reason\":\"pause-over\",\"refused\":0}\n");
-    assert_string_equal(line(&event), LINE_HEAD("half-open  ") "open -> half-open, pause-over\n");
+    assert_string_equal(what(&event), "pause-over");
 }
 
 static void a_failure_tells_kind_errno_and_time(void **state)
@@ -130,9 +222,10 @@ static void a_failure_tells_kind_errno_and_time(void **state)
     event.kind = FAILURE_REFUSED;
     event.error = ECONNREFUSED;
     event.elapsed_ms = 7;
-    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"refused\",\"errno\":\"ECONNREFUSED\","
-                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false}\n");
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "refused (ECONNREFUSED) after 7ms\n");
+    assert_string_equal(json(&event), JSON_HEAD
+                        "\"failure\",\"kind\":\"refused\",\"errno\":\"ECONNREFUSED\","
+                        "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false,\"passed\":false}\n");
+    assert_string_equal(what(&event), "refused (ECONNREFUSED) after 7ms");
 }
 
 static void what_a_rehearsal_brought_about_says_so(void **state)
@@ -143,10 +236,11 @@ static void what_a_rehearsal_brought_about_says_so(void **state)
     event.error = ECONNRESET;
     event.elapsed_ms = 7;
     event.injected = 1;
-    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"reset\",\"errno\":\"ECONNRESET\","
-                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false,"
-                                                "\"injected\":true}\n");
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "reset (ECONNRESET) after 7ms, injected\n");
+    assert_string_equal(json(&event),
+                        JSON_HEAD "\"failure\",\"kind\":\"reset\",\"errno\":\"ECONNRESET\","
+                                  "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false,\"passed\":false,"
+                                  "\"injected\":true}\n");
+    assert_string_equal(what(&event), "reset (ECONNRESET) after 7ms, injected");
 }
 
 static void an_overdue_failure_has_no_errno(void **state)
@@ -158,8 +252,8 @@ static void an_overdue_failure_has_no_errno(void **state)
     event.overran = OVERRAN_HANGS;
     assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"connect-timeout\",\"errno\":null,"
                                                 "\"elapsed_ms\":10049,\"overdue\":true,\"came\":false,"
-                                                "\"late\":false}\n");
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "connect-timeout, still hangs after 10s\n");
+                                                "\"late\":false,\"passed\":false}\n");
+    assert_string_equal(what(&event), "connect-timeout, still hangs after 10s");
 }
 
 static void a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_counted(void **state)
@@ -169,11 +263,12 @@ static void a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_
     event.kind = FAILURE_RESPONSE_TIMEOUT;
     event.elapsed_ms = 2000;
     event.overran = OVERRAN_CAME;
-    assert_non_null(strstr(json(&event), "\"elapsed_ms\":2000,\"overdue\":false,\"came\":true,\"late\":false}\n"));
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "response-timeout, came after 2s\n");
+    assert_non_null(
+        strstr(json(&event), "\"elapsed_ms\":2000,\"overdue\":false,\"came\":true,\"late\":false,\"passed\":false}\n"));
+    assert_string_equal(what(&event), "response-timeout, came after 2s");
     event.late = 1;
-    assert_non_null(strstr(json(&event), "\"came\":true,\"late\":true}\n"));
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "response-timeout, came after 2s, too late to count\n");
+    assert_non_null(strstr(json(&event), "\"came\":true,\"late\":true,\"passed\":false}\n"));
+    assert_string_equal(what(&event), "response-timeout, came after 2s; it came too late to count");
 }
 
 static void an_http_failure_tells_its_status(void **state)
@@ -183,9 +278,10 @@ static void an_http_failure_tells_its_status(void **state)
     event.kind = FAILURE_HTTP;
     event.http_status = 503;
     event.elapsed_ms = 7;
-    assert_string_equal(json(&event), JSON_HEAD "\"failure\",\"kind\":\"http-503\",\"errno\":null,"
-                                                "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false}\n");
-    assert_string_equal(line(&event), LINE_HEAD("failure    ") "http-503 after 7ms\n");
+    assert_string_equal(json(&event), JSON_HEAD
+                        "\"failure\",\"kind\":\"http-503\",\"errno\":null,"
+                        "\"elapsed_ms\":7,\"overdue\":false,\"came\":false,\"late\":false,\"passed\":false}\n");
+    assert_string_equal(what(&event), "http-503 after 7ms");
 }
 
 static void an_outcome_tells_verdict_kind_reason_status_and_time(void **state)
@@ -197,13 +293,13 @@ static void an_outcome_tells_verdict_kind_reason_status_and_time(void **state)
     event.elapsed_ms = 7;
     assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"success\",\"kind\":null,\"reason\":null,"
                                                 "\"errno\":null,\"http_status\":200,\"elapsed_ms\":7,\"slow\":false,"
-                                                "\"overdue\":false,\"came\":false,\"late\":false}\n");
-    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success, http-200 after 7ms\n");
+                                                "\"overdue\":false,\"came\":false,\"late\":false,\"passed\":false}\n");
+    assert_string_equal(what(&event), "success, http-200 after 7ms");
     event.http_status = 0;
     event.slow = event.late = 1;
-    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "success after 7ms, slow, too late to count\n");
+    assert_string_equal(what(&event), "success after 7ms, slow; it came too late to count");
     assert_non_null(strstr(json(&event), "\"http_status\":null,\"elapsed_ms\":7,\"slow\":true,\"overdue\":false,"
-                                         "\"came\":false,\"late\":true}\n"));
+                                         "\"came\":false,\"late\":true,\"passed\":false}\n"));
 }
 
 static void an_outcome_that_is_no_success_tells_why(void **state)
@@ -218,19 +314,20 @@ static void an_outcome_that_is_no_success_tells_why(void **state)
     assert_string_equal(json(&event), JSON_HEAD "\"outcome\",\"verdict\":\"neutral\",\"kind\":\"reset\","
                                                 "\"reason\":\"unlisted\",\"errno\":\"ECONNRESET\",\"http_status\":null,"
                                                 "\"elapsed_ms\":1200,\"slow\":false,\"overdue\":false,"
-                                                "\"came\":false,\"late\":false}\n");
-    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "neutral, unlisted, reset (ECONNRESET) after 1.2s\n");
+                                                "\"came\":false,\"late\":false,\"passed\":false}\n");
+    assert_string_equal(what(&event), "neutral, unlisted, reset (ECONNRESET) after 1.2s; it does not count: its kind "
+                                      "is not in `failures`");
     event = event_of(EVENT_OUTCOME);
     event.verdict = VERDICT_FAILURE;
     event.kind = FAILURE_HTTP;
     event.http_status = 503;
     assert_non_null(strstr(json(&event), "\"verdict\":\"failure\",\"kind\":\"http-503\",\"reason\":null,"));
     assert_non_null(strstr(json(&event), "\"http_status\":503,"));
-    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, http-503 after 0ms\n");
+    assert_string_equal(what(&event), "failure, http-503 after 0ms");
     event.kind = FAILURE_CONNECT_TIMEOUT;
     event.overran = OVERRAN_HANGS;
     event.elapsed_ms = 10000;
-    assert_string_equal(line(&event), LINE_HEAD("outcome    ") "failure, connect-timeout, still hangs after 10s\n");
+    assert_string_equal(what(&event), "failure, connect-timeout, still hangs after 10s");
     event.verdict = VERDICTS; /* shared memory may say anything */
     assert_non_null(strstr(json(&event), "\"verdict\":\"unknown\""));
 }
@@ -253,13 +350,13 @@ static void a_refusal_tells_which_state_refused(void **state)
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
     event.reason = ADMIT_REFUSED_HALF_OPEN;
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"half-open\"}\n");
-    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, circuit half-open\n");
+    assert_string_equal(what(&event), "refused at once, circuit half-open");
     event.reason = ADMIT_REFUSED_BULKHEAD;
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"bulkhead\"}\n");
-    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, max_connections met\n");
+    assert_string_equal(what(&event), "refused at once, max_connections met");
     event.reason = ADMIT_REFUSED_FORCED;
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"forced\"}\n");
-    assert_string_equal(line(&event), LINE_HEAD("refused    ") "refused at once, circuit forced open\n");
+    assert_string_equal(what(&event), "refused at once, circuit forced open");
     event.reason = ADMIT_PROBE; /* no refusal: shared memory may say anything */
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
 }
@@ -269,7 +366,7 @@ static void other_events_stand_alone(void **state)
     (void)state;
     struct event event = event_of(EVENT_PROBE);
     assert_string_equal(json(&event), JSON_HEAD "\"probe\"}\n");
-    assert_string_equal(line(&event), LINE_HEAD("probe      ") "probe admitted\n");
+    assert_string_equal(what(&event), "admitted");
 }
 
 #define USER_HEAD "\"program\":\"sockfuse\",\"target\":\"payments\",\"destination\":\"127.0.0.1:8080\",\"event\":"
@@ -288,8 +385,7 @@ static void what_a_user_did_names_the_user_and_the_command(void **state)
     event.refused = UINT64_C(0x0123456789abcdef);
     assert_non_null(strstr(json(&event), USER_HEAD "\"reload\",\"user\":\"alice\","
                                                    "\"policy_revision\":\"0123456789abcdef\"}\n"));
-    assert_non_null(strstr(line(&event), " sockfuse[4711] "));
-    assert_non_null(strstr(line(&event), " policy revision 0123456789abcdef handed over, by alice\n"));
+    assert_non_null(strstr(what(&event), "policy revision 0123456789abcdef handed over, by alice"));
 }
 
 static void a_forced_circuit_tells_the_word_and_both_states(void **state)
@@ -302,19 +398,19 @@ static void a_forced_circuit_tells_the_word_and_both_states(void **state)
     event.to = CIRCUIT_OPEN;
     assert_non_null(strstr(json(&event), USER_HEAD "\"forced\",\"user\":\"alice\",\"forced\":\"open\","
                                                    "\"from\":\"half-open\",\"to\":\"open\",\"reason\":\"forced\"}\n"));
-    assert_non_null(strstr(line(&event), " sockfuse[4711]      forced open, by alice\n"));
+    assert_non_null(strstr(what(&event), "forced open, by alice"));
     event.kind = FORCED_CLOSED;
     assert_non_null(strstr(json(&event), "\"forced\":\"closed\""));
     event.kind = FORCED_NONE;
     event.to = CIRCUIT_CLOSED;
     assert_non_null(strstr(json(&event), "\"forced\":null,\"from\":\"half-open\",\"to\":\"closed\""));
-    assert_non_null(strstr(line(&event), " given back, closed, by alice\n"));
+    assert_non_null(strstr(what(&event), "given back, closed, by alice"));
     event.kind = FORCED_OPEN;
     event.pause_ns = 600 * NS_PER_S;
     assert_non_null(strstr(json(&event), "\"reason\":\"forced\",\"for_ms\":600000}\n"));
-    assert_non_null(strstr(line(&event), " forced open for 10m, by alice\n"));
+    assert_non_null(strstr(what(&event), "forced open for 10m, by alice"));
     event.pause_ns = 5400 * NS_PER_S + NS_PER_S / 2;
-    assert_non_null(strstr(line(&event), " forced open for 1h30m500ms, by alice\n"));
+    assert_non_null(strstr(what(&event), "forced open for 1h30m500ms, by alice"));
     event.pause_ns = 0;
     event.kind = FORCED_WORDS; /* shared memory may say anything */
     assert_non_null(strstr(json(&event), "\"forced\":null"));
@@ -332,15 +428,7 @@ static void an_end_by_itself_is_the_callers_note_and_nobodys_word(void **state)
     assert_string_equal(json(&event), JSON_HEAD "\"forced\",\"user\":null,\"forced\":null,\"from\":\"open\","
                                                 "\"to\":\"closed\",\"reason\":\"force-ended\","
                                                 "\"ended_ago_ms\":90000}\n");
-    assert_string_equal(line(&event), LINE_HEAD("forced     ") "given back, closed, its time was over 1m30s ago\n");
-}
-
-static void a_target_that_is_its_destination_is_said_once(void **state)
-{
-    (void)state;
-    struct event event = event_of(EVENT_PROBE);
-    strcpy(event.target, event.destination);
-    assert_null(strchr(line(&event), '('));
+    assert_string_equal(what(&event), "given back, closed, its time was over 1m30s ago");
 }
 
 static void names_can_not_break_a_line(void **state)
@@ -353,10 +441,9 @@ static void names_can_not_break_a_line(void **state)
     assert_non_null(strstr(json(&event), "\"program\":\"a\\u000ab\\\"\",\"target\":\"\\u001b[2J\","
                                          "\"destination\":\"unix:/tmp/\\u00ff\""));
     assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
-    line(&event);
-    assert_non_null(strstr(buffer, "unix:/tmp/\\xff (\\x1b[2J)"));
-    assert_non_null(strstr(buffer, "a\\x0ab\""));
-    assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
+    event = by_user(EVENT_RELOAD);
+    strcpy(event.program, "a\nb");
+    assert_non_null(strstr(what(&event), "by a\\x0ab"));
 }
 
 static struct event longest_event(char byte)
@@ -379,9 +466,11 @@ static void the_longest_event_fits_whatever_its_names_hold(void **state)
         for (unsigned int byte = 1; byte < 256; byte += 127) {
             struct event event = longest_event((char)byte);
             event.type = (uint8_t)type;
-            event.to = CIRCUIT_OPEN;
-            json(&event);
-            line(&event);
+            for (unsigned int to = CIRCUIT_CLOSED; to <= CIRCUIT_OPEN; to++) {
+                event.to = (uint8_t)to;
+                json(&event);
+                what(&event);
+            }
         }
     }
 }
@@ -403,13 +492,13 @@ static void a_buffer_that_is_too_small_gives_nothing_and_is_not_overrun(void **s
     (void)state;
     struct event event = event_of(EVENT_OPEN);
     size_t needed = event_json(&event, buffer, sizeof buffer) + 1,
-           line_needed = event_line(&event, buffer, sizeof buffer) + 1;
+           what_needed = event_what(&event, buffer, sizeof buffer) + 1;
     for (size_t size = 0; size < needed + 2; size++) {
         memset(buffer, '#', sizeof buffer);
         assert_int_equal(event_json(&event, buffer, size), size < needed ? 0 : needed - 1);
         assert_int_equal(buffer[size], '#');
         memset(buffer, '#', sizeof buffer);
-        assert_int_equal(event_line(&event, buffer, size), size < line_needed ? 0 : line_needed - 1);
+        assert_int_equal(event_what(&event, buffer, size), size < what_needed ? 0 : what_needed - 1);
         assert_int_equal(buffer[size], '#');
     }
 }
@@ -429,7 +518,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_opening_tells_from_to_reason_failures_and_pause),
         cmocka_unit_test(an_opening_by_a_rate_tells_what_the_window_held),
-        cmocka_unit_test(a_closing_tells_how_many_were_refused),
+        cmocka_unit_test(an_opening_tells_of_which_kinds_the_failures_were),
+        cmocka_unit_test(a_failed_probe_tells_how_each_of_its_attempts_failed),
+        cmocka_unit_test(a_closing_tells_what_its_outage_came_to),
+        cmocka_unit_test(a_closing_tells_nothing_of_an_outage_whose_beginning_is_unknown),
         cmocka_unit_test(a_half_opening_is_a_transition_too),
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
         cmocka_unit_test(what_a_rehearsal_brought_about_says_so),
@@ -444,7 +536,6 @@ int main(void)
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
         cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),
         cmocka_unit_test(an_end_by_itself_is_the_callers_note_and_nobodys_word),
-        cmocka_unit_test(a_target_that_is_its_destination_is_said_once),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),
         cmocka_unit_test(ordinary_names_of_full_length_are_not_cut),

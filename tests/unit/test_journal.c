@@ -108,7 +108,7 @@ static void a_writer_killed_before_its_stamp_leaves_a_gap(void **state)
     struct segment *segment = *state;
     struct event event;
     append(segment, 0);
-    atomic_store(&slot_at(segment, 0)->stamp, 0);
+    atomic_store(&slot_at(segment, 0)->stamp.stamp, 0);
     assert_false(journal_read(segment, 0, &event));
 }
 
@@ -156,7 +156,7 @@ static void a_slot_with_a_rubbish_stamp_can_be_written_again(void **state)
     struct segment *segment = *state;
     struct event event = event_of(3);
     struct event_slot *slot = slot_at(segment, 3);
-    atomic_store(&slot->stamp, UINT32_C(0x7ffffff0));
+    atomic_store(&slot->stamp.stamp, UINT32_C(0x7ffffff0));
     event_slot_write(slot, 3, &event);
     assert_true(event_slot_read(slot, &event, NULL));
 }

@@ -136,7 +136,7 @@ static void use_all(struct state *place)
     for (uint64_t number = oldest; number != head; number++) {
         if (journal_read(segment, number, &event)) {
             assert_true(event_json(&event, line, sizeof line) > 0);
-            assert_true(event_line(&event, line, sizeof line) > 0);
+            assert_true(event_what(&event, line, sizeof line) > 0);
         }
     }
     for (uint32_t cursor = 0; process_next(segment, &cursor, &view);)
@@ -150,10 +150,10 @@ static void use_all(struct state *place)
         assert_true(strlen(texts.destination) < sizeof texts.destination);
         assert_non_null(circuits_at(segment, index));
         if (circuits_last_failure(segment, index, &event))
-            assert_true(event_line(&event, line, sizeof line) > 0);
+            assert_true(event_what(&event, line, sizeof line) > 0);
         look_at_evidence(segment, index);
         if (circuits_last_transition(segment, index, &event))
-            assert_true(event_line(&event, line, sizeof line) > 0);
+            assert_true(event_what(&event, line, sizeof line) > 0);
         use_learnt(circuits_learnt(segment, index));
     }
     assert_null(circuits_at(segment, CAPACITY_CIRCUITS));
