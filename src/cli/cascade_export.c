@@ -174,7 +174,7 @@ static void write_circle(struct json *json, const struct cascade *cascade)
     free(circle);
 }
 
-void cascade_json(struct json *json, const struct cascade *cascade)
+void cascade_json(struct json *json, const struct cascade *cascade, const struct inversions *inversions)
 {
     json_open(json, NULL, '{');
     json_open(json, "groups", '[');
@@ -199,5 +199,7 @@ void cascade_json(struct json *json, const struct cascade *cascade)
     json_close(json, ']');
     write_root(json, cascade);
     write_circle(json, cascade);
+    if (inversions != NULL)
+        inversions_json(json, "inversions", inversions);
     json_close(json, '}');
 }

@@ -9,12 +9,14 @@
 #include <stdio.h>
 
 #include "cli/cascade.h"
+#include "cli/inversions.h"
 #include "cli/json.h"
 
 /* Who waits, below it for whom, and so on; the last line names the root. */
 void cascade_print(const struct cascade *cascade, FILE *out);
 void cascade_dot(const struct cascade *cascade, FILE *out);
-void cascade_json(struct json *json, const struct cascade *cascade);
+/* `inversions`: along its chains; NULL: not looked for. */
+void cascade_json(struct json *json, const struct cascade *cascade, const struct inversions *inversions);
 
 /* "connected and silent", "no connection", or both with their numbers; to be freed. */
 char *cascade_silence(const struct cascade_sum *sum);

@@ -10,8 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/calls_output.h"
-#include "cli/cascade.h"
-#include "cli/cascade_output.h"
+#include "cli/calls_tree.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/duration.h"
@@ -174,50 +173,12 @@ static void tell_new(const struct inflight *inflight, struct told_list *told, bo
     *told = now;
 }
 
-/* --- the tree ----------------------------------------------------------------------------------------------------- */
-
-static void build_tree(struct cascade *cascade, const struct inflight *inflight, const struct selection *selection,
-                       const struct view *view)
-{
-    const struct cascade_wish wish = {view->wish.text, view->wish.destination};
-    cascade_build(cascade, inflight, selection);
-    cascade_narrow(cascade, &wish);
-}
-
-static void print_tree(const struct inflight *inflight, const struct selection *selection, const struct view *view,
-                       FILE *out)
-{
-    struct cascade cascade;
-    build_tree(&cascade, inflight, selection, view);
-    cascade_print(&cascade, out);
-    cascade_free(&cascade);
-}
-
-/* False: not all could be asked for. */
-static bool show_tree(const struct inflight *inflight, const struct selection *selection, const struct view *view)
-{
-    struct cascade cascade;
-    struct json json;
-    build_tree(&cascade, inflight, selection, view);
-    if (view->as_dot) {
-        cascade_dot(&cascade, stdout);
-    } else if (view->as_json) {
-        json_start(&json, stdout);
-        cascade_json(&json, &cascade);
-    } else {
-        cascade_print(&cascade, stdout);
-    }
-    if (cascade.error != 0)
-        warnx("the sockets of this host can't all be asked for (%s), so who listens where is not all seen",
-              strerror(cascade.error));
-    if (cascade.is_cut)
-        warnx("there are more sockets on this host than are looked at");
-    const bool whole = cascade.error == 0 && !cascade.is_cut;
-    cascade_free(&cascade);
-    return whole;
-}
-
 /* --- going on, on a terminal -------------------------------------------------------------------------------------- */
+
+static struct calls_tree tree_of(const struct view *view)
+{
+    return (struct calls_tree){{view->wish.text, view->wish.destination}, view->as_json, view->as_dot};
+}
 
 static void show_screen(const struct inflight *inflight, const struct selection *selection, const struct view *view)
 {
@@ -227,11 +188,12 @@ static void show_screen(const struct inflight *inflight, const struct selection 
     if (page == NULL)
         no_memory();
     colour_page(page);
+    const struct calls_tree tree = tree_of(view);
     calls_print_sum(inflight, page);
     if (inflight->count > 0) {
         fputc('\n', page);
         if (view->as_tree)
-            print_tree(inflight, selection, view, page);
+            calls_tree_print(inflight, selection, &tree, page);
         else
             calls_print_table(inflight, page, 0);
     }
@@ -275,8 +237,9 @@ static bool show_once(const struct selection *selection, const struct view *view
     struct inflight inflight;
     struct json json;
     bool whole = collect(&inflight, selection, view);
+    const struct calls_tree tree = tree_of(view);
     if (view->as_tree) {
-        whole = show_tree(&inflight, selection, view) && whole;
+        whole = calls_tree_show(&inflight, selection, &tree) && whole;
     } else if (view->as_json) {
         const uint64_t wall_ns = clock_wall_ns();
         json_start(&json, stdout);

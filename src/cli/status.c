@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/destination.h"
 #include "cli/duration.h"
+#include "cli/inversions.h"
 #include "cli/monitor.h"
 #include "cli/rows.h"
 #include "cli/running.h"
@@ -337,6 +338,8 @@ static int show_all(const struct whose *choice, struct view *view)
         status = monitor_print(view->monitor, status != EXIT_SUCCESS);
     else if (view->active && view->wanted == NULL && view->shown == 0 && selection.count > 0 && status == EXIT_SUCCESS)
         printf("No program runs under a policy now.\n");
+    if (view->wanted != NULL && view->shown > 0 && json == NULL && view->monitor == NULL)
+        inversions_tell(&selection, view->destination);
     if (view->wanted != NULL && view->shown == 0 && view->monitor == NULL) {
         warnx("%s: no policy in use has such a circuit or target (a policy is named with -p FILE)", view->wanted);
         status = EXIT_FAILURE;

@@ -230,7 +230,7 @@ static char *cascade_text(const struct cascade *cascade)
     if (out == NULL)
         no_memory();
     json_start_line(&json, out);
-    cascade_json(&json, cascade);
+    cascade_json(&json, cascade, NULL);
     if (fclose(out) != 0)
         no_memory();
     text[strcspn(text, "\n")] = '\0';

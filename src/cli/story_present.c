@@ -100,17 +100,20 @@ static void tell_call(struct story *story, const struct inflight_call *call, uin
     story_tell(story, &event, call->of->identity, call->of->user, 0);
 }
 
-/* Who waits for whom; NULL: nobody waits. */
+/* Who waits for whom, and who gives up too soon; NULL: nobody waits. */
 static char *tell_cascade(const struct inflight *inflight, const struct selection *selection)
 {
     struct cascade cascade;
+    struct inversions inversions;
     struct array text;
     if (inflight->count == 0)
         return NULL;
+    inversions_find(&inversions, selection);
     cascade_build(&cascade, inflight, selection);
     text_begin(&text);
-    cascade_json(&text.json, &cascade);
+    cascade_json(&text.json, &cascade, &inversions);
     cascade_free(&cascade);
+    inversions_free(&inversions);
     return text_end(&text);
 }
 

@@ -7,7 +7,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, eventually, stay_silent)  # noqa: E402
+from fixtures import (SOCKFUSE, ParallelSuite, Redis, Sandbox, Server, answer_http, eventually, services,  # noqa: E402
+                      stay_silent)
 
 load_tests = ParallelSuite.load(4)
 
@@ -284,6 +285,66 @@ class Programs(Observed):
         self.assertRegex(page, r"\n  Gives up +\S+, waiting for the answer: never seen to; enforce_timeouts ended once")
         one = self.sandbox.circuit(silent)["timeouts"][0]
         self.assertEqual((one["gave_up"], one["limit_enforced"]["count"]), (None, 1))
+
+
+class ImpatientNginx(services.Nginx):
+    def prepare(self):
+        super().prepare()
+        with open(os.path.join(self.folder, "conf"), encoding="utf-8") as file:
+            conf = file.read()
+        self.write("conf", conf.replace("proxy_next_upstream off;", "proxy_next_upstream off; proxy_read_timeout 500ms;"))
+
+
+class PatientGunicorn(services.Gunicorn):
+    limit = 1.5
+
+    def prepare(self):
+        super().prepare()
+        with open(os.path.join(self.folder, "app.py"), encoding="utf-8") as file:
+            app = file.read()
+        self.write("app.py", app.replace(")) as redis:", f"), {self.limit}) as redis:"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
+class Inversions(Observed):
+    def chain(self, gunicorn_class):
+        redis = Redis()
+        self.addCleanup(redis.stop)
+        os.kill(redis.process.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, redis.process.pid, signal.SIGCONT)
+        self.sandbox.policy(f"[gunicorn]\nmatch = unix:/*\n[redis]\nmatch = {redis.destination}\n[any]\nmatch = *:*\n")
+        gunicorn = gunicorn_class(self, self.sandbox, redis.destination)
+        nginx = ImpatientNginx(self, self.sandbox, gunicorn.address)
+        for _ in range(2):
+            self.assertEqual(nginx.ask(), "status 504")
+        return redis, gunicorn
+
+    def tree(self):
+        result = self.sandbox.sockfuse("calls", "--tree", "--json")
+        self.assertEqual(result.status, 0, result)
+        return json.loads(result.stdout)["inversions"]
+
+    def test_nginx_gives_up_on_gunicorn_which_waits_longer_for_a_redis_that_was_stopped(self):
+        redis, gunicorn = self.chain(PatientGunicorn)
+        self.assertTrue(eventually(lambda: [one for one in self.tree() if one["callee_gives_up"]], 30, 0.2))
+        (one,) = self.tree()
+        self.assertEqual((one["caller"], one["destination"], one["callee"], one["callee_waits_for"], one["times"]),
+                         ("nginx", gunicorn.address, "gunicorn", redis.destination, 2))
+        self.assertTrue(400 <= one["caller_gives_up_after_ms"] < 1300 < one["callee_waits_ms"], one)
+        told = (rf"\n  nginx gives up on {gunicorn.address} after \S+, gunicorn waits \S+ for {redis.destination}:\n    \S+ "
+                r"of work for nobody; nginx gave up 2 times since \d\d:\d\d:\d\d\n")
+        self.assertRegex(self.sandbox.sockfuse("calls", "--tree").stdout, told)
+        for destination in (gunicorn.address, redis.destination):
+            self.assertRegex(self.sandbox.sockfuse("status", destination).stdout, told)
+        self.assertNotIn("inversions:", self.sandbox.sockfuse("status", "any").stdout)
+
+    def test_a_callee_that_never_gives_up_waits_the_longest(self):
+        redis, _ = self.chain(services.Gunicorn)
+        self.assertTrue(eventually(lambda: self.tree(), 30, 0.2))
+        (one,) = self.tree()
+        self.assertFalse(one["callee_gives_up"])
+        self.assertRegex(self.sandbox.sockfuse("calls", "--tree").stdout,
+                         rf"gunicorn was never seen to give up on {redis.destination}, and waited \S+:\n    at least \S+ of work")
 
 
 if __name__ == "__main__":
