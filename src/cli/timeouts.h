@@ -23,7 +23,7 @@ struct timeout {
     uint64_t present_ns; /* the longest wait that goes on now, of LEARNT_LONG_NS or more; 0: there is none */
 };
 
-#define TIMEOUTS_MAX (3 * LEARNT_PROGRAMS)
+#define TIMEOUTS_MAX ((size_t)24) /* of eight programs both waits, and as many that wait now */
 struct timeouts {
     struct timeout at[TIMEOUTS_MAX];
     size_t count;
