@@ -29,6 +29,7 @@
 #include "cli/suggestion.h"
 #include "cli/table.h"
 #include "cli/watched_child.h"
+#include "segment/calls.h"
 
 static const char help[] =
     "Usage: sockfuse observe [--suggest FILE] [--force] [-o FILE] [--json] [--keep] [--] CMD [ARGUMENT]...\n"
@@ -203,6 +204,34 @@ static bool deliver(const struct wish *wish, struct subject *subjects, size_t co
 
 /* --- a command ---------------------------------------------------------------------------------------------------- */
 
+static struct row *row_of(struct rows *rows, const struct circuit_texts *texts)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        if (strcmp(rows->at[i].target_name, texts->target) == 0 &&
+            strcmp(rows->at[i].destination, texts->destination) == 0)
+            return &rows->at[i];
+    return NULL;
+}
+
+/* What CMD itself waited for when it ended. (When others were killed is not known.) */
+static void note_killed(struct subject *subject, pid_t pid, uint64_t ended_ns)
+{
+    const struct segment *segment = &subject->selected->segment;
+    struct circuit_texts texts;
+    struct process_view process;
+    struct call_view call;
+    for (uint32_t place = 0; place < calls_limit(segment); place++) {
+        if (!calls_read_waiting(segment, place, &call) || !circuits_texts(segment, call.circuit, &texts) ||
+            !process_describe(segment, call.owner, &process) || process.pid != (uint32_t)pid)
+            continue;
+        struct row *row = row_of(&subject->rows, &texts);
+        if (row != NULL)
+            timeouts_note_killed(&row->timeouts, process.program,
+                                 call.phase == PHASE_CONNECTING ? LEARNT_CONNECT : LEARNT_ANSWER,
+                                 span_since(call.started_ns, ended_ns));
+    }
+}
+
 static int become(void *start)
 {
     return run_start_execute(start);
@@ -221,16 +250,19 @@ static int observe_command(const struct wish *wish)
         return status != EXIT_SUCCESS ? status : run_start_execute(&start);
     const bool is_seen = start.is_guarded && own_circuits_open(&selected, start.policy);
     const uint64_t began_ns = clock_real_ns();
-    if (!watched_child_run(become, &start, &end.status)) {
+    pid_t pid;
+    if (!watched_child_run(become, &start, &pid, &end.status)) {
         warn("%s is not started: there is no process for it", wish->command[0]);
         return EXIT_RUN_FAILED;
     }
     end.elapsed_ns = clock_real_ns() - began_ns;
+    const uint64_t ended_ns = clock_circuit_ns();
     if (!is_seen) {
         warnx("nothing was seen of %s: its circuits could not be kept", wish->command[0]);
         return watched_child_end_as(end.status);
     }
     subject_read(&subject, &selected);
+    note_killed(&subject, pid, ended_ns);
     const bool good = deliver(wish, &subject, 1, &end);
     own_circuits_give_back(&selected, start.policy, wish->keep, subject.running.process_count);
     subject_free(&subject);

@@ -84,6 +84,13 @@ void timeouts_read(struct timeouts *timeouts, const struct learnt_view *learnt, 
     qsort(timeouts->at, timeouts->count, sizeof *timeouts->at, by_program);
 }
 
+void timeouts_note_killed(struct timeouts *timeouts, const char *program, enum learnt_wait waits, uint64_t waited_ns)
+{
+    struct timeout *timeout = waited_ns >= LEARNT_LONG_NS ? find(timeouts, program, waits) : NULL;
+    if (timeout != NULL && waited_ns > timeout->killed_ns)
+        timeout->killed_ns = waited_ns;
+}
+
 bool timeout_usual(const struct timeout *timeout, uint64_t *after_ns)
 {
     *after_ns = timeout->seen.median_ns;
@@ -92,7 +99,7 @@ bool timeout_usual(const struct timeout *timeout, uint64_t *after_ns)
 
 uint64_t timeout_longest(const struct timeout *timeout)
 {
-    uint64_t longest_ns = timeout->present_ns;
+    uint64_t longest_ns = timeout->present_ns > timeout->killed_ns ? timeout->present_ns : timeout->killed_ns;
     for (unsigned int end = 0; end < LEARNT_ENDS; end++)
         if (timeout->seen.longest_ns[end] > longest_ns)
             longest_ns = timeout->seen.longest_ns[end];
@@ -164,6 +171,8 @@ char *timeout_text(const struct timeout *timeout)
         fprintf(out, "; has waited %s", span_format(seen->longest_ns[LEARNT_OUTLASTED], span));
     if (timeout->present_ns > given_up_ns + given_up_ns / 20)
         fprintf(out, "; waits for %s now", span_format(timeout->present_ns, span));
+    if (timeout->killed_ns > given_up_ns + given_up_ns / 20)
+        fprintf(out, "; had waited %s when it was killed", span_format(timeout->killed_ns, span));
     if (seen->counts[LEARNT_BY_KERNEL] > 0) {
         fputs("; the kernel gave up ", out);
         print_count(out, seen->counts[LEARNT_BY_KERNEL]);
@@ -231,6 +240,10 @@ void timeouts_json(struct json *json, const char *key, const struct timeouts *ti
             json_unsigned(json, "waiting_ms", timeout->present_ns / NS_PER_MS);
         else
             json_null(json, "waiting_ms");
+        if (timeout->killed_ns > 0)
+            json_unsigned(json, "killed_after_ms", timeout->killed_ns / NS_PER_MS);
+        else
+            json_null(json, "killed_after_ms");
         json_close(json, '}');
     }
     json_close(json, ']');

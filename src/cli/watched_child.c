@@ -36,7 +36,7 @@ static void watch_signals(void)
     }
 }
 
-bool watched_child_run(int (*become)(void *context), void *context, int *status)
+bool watched_child_run(int (*become)(void *context), void *context, pid_t *pid, int *status)
 {
     sigset_t watched, before;
     sigemptyset(&watched);
@@ -44,19 +44,19 @@ bool watched_child_run(int (*become)(void *context), void *context, int *status)
         sigaddset(&watched, handed_on[i]);
     /* None is to come before it can be handed on. */
     sigprocmask(SIG_BLOCK, &watched, &before);
-    const pid_t pid = fork();
-    if (pid == 0) {
+    *pid = fork();
+    if (*pid == 0) {
         sigprocmask(SIG_SETMASK, &before, NULL);
         _exit(become(context));
     }
-    if (pid > 0) {
-        child_pid = pid;
+    if (*pid > 0) {
+        child_pid = *pid;
         watch_signals();
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0)
+    if (*pid < 0)
         return false;
-    while (waitpid(pid, status, 0) < 0)
+    while (waitpid(*pid, status, 0) < 0)
         if (errno != EINTR)
             return false;
     return true;

@@ -12,9 +12,9 @@
 
 /*
  * Runs `become` in a child, which is to become the program, or to return an exit status; waits for its end. False, with
- * errno: there can be no child. `*status` is as waitpid has it.
+ * errno: there can be no child. `*pid` was the child's, `*status` is as waitpid has it.
  */
-bool watched_child_run(int (*become)(void *context), void *context, int *status);
+bool watched_child_run(int (*become)(void *context), void *context, pid_t *pid, int *status);
 
 /* Ends this process as the child ended: with its exit status, or by the signal that killed it. Returns the status. */
 int watched_child_end_as(int status);

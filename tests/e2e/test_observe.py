@@ -87,7 +87,7 @@ class Table(Observed):
 
     def test_people_get_a_table_on_standard_error_and_the_program_keeps_its_output(self):
         server, silent = self.server(), self.server(stay_silent)
-        result = self.observe("--", *self.python(CALLER + "print('own')", f"{silent.url}@0.3*6", f"{server.url}*2"))
+        result = self.observe("--", *self.python(CALLER + "print('own')", f"{silent.url}@0.35*6", f"{server.url}*2"))
         self.assertEqual((result.status, result.stdout), (0, "own\n"))
         lines = result.stderr.splitlines()
         self.assertRegex(lines[0], r"\Asockfuse observe: \S+ ran for \S+, exit status 0\Z")
@@ -165,13 +165,15 @@ class Ends(Observed):
         with open(self.path("err"), "wb") as err:
             process = self.sandbox.popen([SOCKFUSE, "observe", "--", "curl", "-s", silent.url], how="command",
                                          stderr=err)
-        self.assertTrue(eventually(lambda: silent.requests == 1, 30))
+        self.assertTrue(eventually(lambda: [call for call in json.loads(
+            self.sandbox.sockfuse("calls", "--json").stdout) if call["waited_ms"] >= 1000], 30, 0.1))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), -signal.SIGTERM)
         with open(self.path("err"), encoding="utf-8") as file:
             text = file.read()
         self.assertIn("was killed by signal 15", text)
         self.assertRegex(text, rf"UNENDED[^\n]*\n{silent.destination} +1 +0 +1 ")
+        self.assertRegex(text, r"curl on [^\n]*: never seen to; had waited [12]\S+ when it was killed\n")
         self.assertEqual(self.segments(), [])
 
     def test_what_can_not_be_read_or_is_not_there_is_said(self):
@@ -191,7 +193,7 @@ class Suggestions(Observed):
     def test_what_was_seen_becomes_a_policy_that_check_takes_and_run_works_with(self):
         server, silent, path = self.server(), self.server(stay_silent), self.path("made.policy")
         result = self.observe("--suggest", path, "--", *self.python(
-            CALLER, f"http://localhost:{server.port}/*120", f"{silent.url}@0.2*3"))
+            CALLER, f"http://localhost:{server.port}/*120", f"{silent.url}@0.1*3"))
         self.assertEqual(result.status, 0, result)
         with open(path, encoding="utf-8") as file:
             made = file.read()
@@ -202,7 +204,7 @@ class Suggestions(Observed):
         self.assertRegex(called, r"(?m)^response_timeout = \d+m?s +# 99 of 100 answers took ")
         self.assertRegex(called, r"(?m)^#failure_threshold = 5 +# left: no call failed$")
         hung = next(text for name, text in sections.items() if name.endswith(f":{silent.port}"))
-        self.assertRegex(hung, r"(?m)^abandon_after = \d+ms +# python3\S* was seen to give up after 2\d\dms$")
+        self.assertRegex(hung, r"(?m)^abandon_after = \d+ms +# python3\S* was seen to give up after \d+ms$")
         self.assertRegex(hung, r"(?m)^#connect_timeout = 10s +# left: 3 connections were seen, 20 are wanted$")
         for line in made.splitlines():
             self.assertTrue(not line or line.startswith(("#", "[")) or " # " in line, line)
@@ -245,7 +247,7 @@ class Suggestions(Observed):
 
 
 class Programs(Observed):
-    """After how long real programs give up. The times are theirs; the test waits for them."""
+    """That real programs give up. Their times begin before what is measured: how long that is, is not asked."""
 
     def given_up(self, server, *argv):
         circuits, _ = self.seen(*argv)
@@ -255,7 +257,6 @@ class Programs(Observed):
         silent = self.server(stay_silent)
         one = self.given_up(silent, "curl", "-s", "-m", "1.2", silent.url)[("curl", "answer")]
         self.assertEqual(one["gave_up"]["count"], 1)
-        self.assertGreaterEqual(one["gave_up"]["shortest_ms"], 1100)
         self.assertEqual(one["kernel_gave_up"]["count"], 0)
 
     def test_node_by_a_signal_of_abortion(self):
@@ -268,7 +269,7 @@ class Programs(Observed):
     def test_psql_by_its_time_to_connect(self):
         silent = self.server(stay_silent)
         one = self.given_up(silent, "psql", "-w", f"host=127.0.0.1 port={silent.port} user=a dbname=a connect_timeout=2")
-        self.assertGreaterEqual(one[("psql", "answer")]["gave_up"]["shortest_ms"], 1500)
+        self.assertEqual(one[("psql", "answer")]["gave_up"]["count"], 1)
 
     def test_a_program_without_a_limit_was_never_seen_to(self):
         slow = self.server(lambda server, sock, number: (sock.recv(65536), server.stopping.wait(1.3),
@@ -296,7 +297,7 @@ class ImpatientNginx(services.Nginx):
 
 
 class PatientGunicorn(services.Gunicorn):
-    limit = 1.5
+    limit = 2
 
     def prepare(self):
         super().prepare()
@@ -330,7 +331,7 @@ class Inversions(Observed):
         (one,) = self.tree()
         self.assertEqual((one["caller"], one["destination"], one["callee"], one["callee_waits_for"], one["times"]),
                          ("nginx", gunicorn.address, "gunicorn", redis.destination, 2))
-        self.assertTrue(400 <= one["caller_gives_up_after_ms"] < 1300 < one["callee_waits_ms"], one)
+        self.assertTrue(450 <= one["caller_gives_up_after_ms"] < 2000 <= one["callee_waits_ms"] + 50, one)
         told = (rf"\n  nginx gives up on {gunicorn.address} after \S+, gunicorn waits \S+ for {redis.destination}:\n    \S+ "
                 r"of work for nobody; nginx gave up 2 times since \d\d:\d\d:\d\d\n")
         self.assertRegex(self.sandbox.sockfuse("calls", "--tree").stdout, told)
