@@ -32,7 +32,7 @@ static const struct {
     [COLUMN_P95] = {"P95", true, 6, 6, SORT_P95},
     [COLUMN_FAILED] = {"FAILED", true, 7, 7, SORT_FAILED},
     [COLUMN_REFUSED] = {"REFUSED", true, 7, 7, SORT_REFUSED},
-    [COLUMN_LAST_FAILURE] = {"LAST FAILURE", false, 26, 26, -1},
+    [COLUMN_LAST_FAILURE] = {"LAST FAILURE", false, 28, 28, -1},
     [COLUMN_TARGET] = {"TARGET", false, 12, 12, -1},
     [COLUMN_POLICY] = {"POLICY", false, 20, 20, -1},
     [COLUMN_OUTCOMES] = {"OUTCOMES", false, 8, 12, -1},
@@ -49,8 +49,8 @@ static const struct {
     enum top_column column;
     int most;
 } takers[] = {
-    {COLUMN_DESTINATION, 26}, {COLUMN_OUTCOMES, 24}, {COLUMN_STATE, 19},
-    {COLUMN_DESTINATION, 40}, {COLUMN_TARGET, 20},   {COLUMN_OUTCOMES, OUTCOME_TICKS},
+    {COLUMN_DESTINATION, 26}, {COLUMN_OUTCOMES, 24},    {COLUMN_STATE, 19},
+    {COLUMN_TARGET, 20},      {COLUMN_DESTINATION, 40}, {COLUMN_OUTCOMES, OUTCOME_TICKS},
 };
 #define TAKERS (sizeof takers / sizeof *takers)
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import CLIENTS, PYTHON, SOCKFUSE, ParallelSuite  # noqa: E402
+from fixtures import CLIENTS, PYTHON, SOCKFUSE, ParallelSuite, Terminal  # noqa: E402
 from test_everybody import DESTINATION, Users  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -27,6 +27,9 @@ CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 # The name of its policy in a segment's header (src/segment/layout.h).
 IDENTITY_AT = 512
 DENIED = "The policy can't be read now"
+# All that top knows, but for its end.
+KEYS = ("Down", "Up", "j", "k", "PageDown", "Home", "End", "o", "c", "a", "y", "Enter", "Escape", "s", "S", "r", "3", "/",
+        "BSpace", "?", "n", "Space", "C-l", "1", "0", "m")
 SECRET = "5ecret-that-only-root-may-read"
 
 
@@ -76,6 +79,20 @@ class HostileUsers(Users):
             self.assertNotIn(SECRET, text, words)
         return out.decode("utf-8"), process.returncode
 
+    def top(self):
+        """`top` on a terminal, and its exit status behind it."""
+        screen = Terminal(self, self.sandbox, width=120, env={"SOCKFUSE_STATE": None, "ASAN_OPTIONS": "detect_leaks=0"})
+        screen.command("sh", "-c", f"{COMMAND} top --interval 100ms --user {self.uid}; echo ended with $?")
+        screen.wait_for("calls/s")
+        return screen
+
+    def quit(self, screen):
+        self.assertEqual(screen.asked("alternate_on"), "1", screen.screen())
+        self.assertNotRegex(screen.screen(), CONTROL)
+        self.assertNotIn(SECRET, screen.screen())
+        screen.keys("Escape", "q")  # wherever it is, back to the list
+        screen.wait_for("ended with 0")
+
     def test_root_goes_on_whatever_is_scribbled_exchanged_and_cut(self):
         os.rename(self.folder, self.folder + ".pristine")
         before = self.snapshot()
@@ -85,6 +102,7 @@ class HostileUsers(Users):
                                     user=self.uid, group=self.uid, extra_groups=[]) for how in ("files", "map", "map")]
         for process in hostile:
             self.assertEqual(process.stdout.readline(), b"begun\n")
+        screen = self.top()
         chance, end, tried = random.Random(SEED), time.monotonic() + SECONDS, 0
         while time.monotonic() < end or tried < 40:
             words = chance.choice((["status"], ["status", "--json"], ["events"], ["events", "--json"],
@@ -92,12 +110,14 @@ class HostileUsers(Users):
                                    ["open", "--for", "1h", DESTINATION], ["forget", DESTINATION],
                                    ["forget", "--ended"], ["status", "-p", self.sandbox.policy_path]))
             out, _ = self.says(*words)
+            screen.keys(*chance.choices(KEYS, k=5))
             tried += 1
             if words == ["status", "--json"]:
                 json.loads(out)
             elif words == ["events", "--json"]:
                 for line in out.splitlines():
                     json.loads(line)
+        self.quit(screen)
         for process in hostile:
             self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else None)
             process.stdin.close()

@@ -433,6 +433,67 @@ static void what_came_of_it_is_shown_until_a_key(void **state)
     assert_int_equal(press('q'), TOP_QUIT);
 }
 
+/* Whatever is pressed while circuits come, go and change: all fits the page, and a word needs its two answers. */
+static void any_keys_in_any_order_are_borne(void **state)
+{
+    static const uint32_t keys[] = {'j',
+                                    'k',
+                                    'g',
+                                    'G',
+                                    's',
+                                    'S',
+                                    'r',
+                                    '/',
+                                    '?',
+                                    'n',
+                                    'o',
+                                    'c',
+                                    'a',
+                                    'y',
+                                    'm',
+                                    '1',
+                                    '8',
+                                    ' ',
+                                    'q',
+                                    0x20ac,
+                                    TOP_KEY_UP,
+                                    TOP_KEY_DOWN,
+                                    TOP_KEY_PAGE_UP,
+                                    TOP_KEY_PAGE_DOWN,
+                                    TOP_KEY_HOME,
+                                    TOP_KEY_END,
+                                    TOP_KEY_ENTER,
+                                    TOP_KEY_ENTER,
+                                    TOP_KEY_ESCAPE,
+                                    TOP_KEY_BACKSPACE,
+                                    TOP_KEY_REDRAW,
+                                    TOP_KEY_OTHER,
+                                    TOP_KEY_NONE};
+    unsigned int forced = 0;
+    (void)state;
+    scene(CIRCUITS);
+    srandom(7);
+    arrange();
+    for (unsigned int i = 0; i < 40000; i++) {
+        const enum top_mode before = view.mode;
+        uint32_t key = keys[(size_t)random() % (sizeof keys / sizeof *keys)];
+        if (before >= TOP_HOW_LONG && random() % 2 == 0)
+            key = before == TOP_HOW_LONG ? TOP_KEY_ENTER : 'y';
+        if (press(key) == TOP_FORCE) {
+            assert_true(before == TOP_SURE && key == 'y');
+            assert_int_equal(top_chosen(&list, &view)->key, view.asked);
+            forced++;
+        }
+        rows[(size_t)random() % CIRCUITS].view.state = random() % 3 == 0 ? CIRCUIT_OPEN : CIRCUIT_CLOSED;
+        if (random() % 16 == 0)
+            sight.row_count = (size_t)random() % (CIRCUITS + 1);
+        arrange();
+        if (random() % 16 == 0)
+            draw_at(1 + (int)(random() % 130), 1 + (int)(random() % 50));
+    }
+    assert_true(forced > 10);
+}
+
 /* --- the page ----------------------------------------------------------------------------------------------------- */
 
 static void all_is_on_80_columns_and_24_lines(void **state)
@@ -635,6 +696,7 @@ int main(void)
         cmocka_unit_test(who_obeys_is_shown_before),
         cmocka_unit_test(a_question_ends_with_its_circuit),
         cmocka_unit_test(what_came_of_it_is_shown_until_a_key),
+        cmocka_unit_test(any_keys_in_any_order_are_borne),
         cmocka_unit_test(all_is_on_80_columns_and_24_lines),
         cmocka_unit_test(where_a_column_stands_goes_by_the_width_alone),
         cmocka_unit_test(any_size_has_a_page),
