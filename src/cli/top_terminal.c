@@ -122,6 +122,8 @@ void terminal_leave(void)
 
 void terminal_return(void)
 {
+    if (!isendwin()) /* stopped by SIGSTOP, unasked: whoever had the terminal since may have set it otherwise */
+        endwin();
     terminal_redraw();
     refresh();
     curs_set(0);

@@ -187,6 +187,10 @@ class Completion(unittest.TestCase):
         self.assertIn("/etc/passwd", self.offered("run", "curl", "/etc/passw"))
         self.assertIn("/etc/passwd", self.offered("run", "--", "curl", "/etc/passw"))
 
+    def test_orders_of_top(self):
+        self.assertEqual(self.offered("top", "--sort", "w"), ["worst", "waiting"])
+        self.assertEqual(len(self.offered("top", "--sort", "")), 8)
+
     def test_files(self):
         self.assertEqual(self.offered("check", str(ROOT / "policies/redi")), [str(ROOT / "policies/redis.policy")])
 
