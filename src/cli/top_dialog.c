@@ -18,8 +18,8 @@ static const struct {
 } keys[] = {
     {"Up Down j k", "choose a circuit; PgUp PgDn Home End as well"},
     {"Enter", "more of the chosen circuit, or less"},
-    {"s S r", "the next order, the one before, the same turned round; or at once:"},
-    {"1-8", "worst, name, waiting, oldest, rate, p95, failed, refused"},
+    {"s S r", "the next order, the one before, the same turned round;"},
+    {"1-8", "or one of: worst, name, waiting, oldest, rate, p95, failed, refused"},
     {"/", "filter by destination, target, policy, user or state"},
     {"o c a", "force the chosen circuit open or closed, or give it back"},
     {"Space", "look now"},

@@ -50,7 +50,7 @@ int top_page_room(const struct top_view *view, int height, size_t row_count)
 /* --- the head ----------------------------------------------------------------------------------------------------- */
 
 struct sums {
-    size_t circuits, open, half_open;
+    size_t circuits, open, half_open, ended;    /* the last ones are none of the others */
     uint64_t waiting, overdue, oldest_ns, rate; /* tenths a second */
 };
 
@@ -61,9 +61,10 @@ static void add_up(struct sums *sums, const struct top_sight *sight)
         const struct row *row = sight->rows[i].row;
         if (!row->called)
             continue;
-        sums->circuits++;
+        sums->ended += row->ended != ENDED_NOT;
         if (row->ended != ENDED_NOT)
             continue;
+        sums->circuits++;
         sums->open += row_state(row) == CIRCUIT_OPEN;
         sums->half_open += row_state(row) == CIRCUIT_HALF_OPEN;
         sums->waiting += row->waiting.calls;
@@ -103,6 +104,10 @@ static void put_circuits(struct parts *parts, const struct sums *sums)
     }
     if (sums->open + sums->half_open == 0 && sums->circuits > 0)
         add_part(parts, STYLE_GREEN, sums->circuits == 1 ? ", closed" : ", all closed");
+    if (sums->ended > 0) {
+        snprintf(text, sizeof text, ", %zu ended", sums->ended);
+        add_part(parts, STYLE_DIM, text);
+    }
 }
 
 static void put_waiting(struct parts *parts, const struct sums *sums)

@@ -363,8 +363,9 @@ class WithoutCurses(unittest.TestCase):
     def test_a_build_without_it_says_how_to_get_it(self):
         sandbox = Sandbox(self)
         own = os.path.join(sandbox.folder, "sockfuse")
-        objects = [path for room in ("cli", "base", "breaker", "policy", "segment", "guard")
-                   for path in glob.glob(str(BUILD / "src" / room / "*.o")) if not path.endswith("top_terminal.o")]
+        objects = [str(BUILD / os.path.relpath(path, ROOT))[:-1] + "o"
+                   for room in ("cli", "base", "breaker", "policy", "segment", "guard")
+                   for path in glob.glob(str(ROOT / "src" / room / "*.c")) if not path.endswith("top_terminal.c")]
         libraries = [subprocess.run(["cc", f"-print-file-name={name}"], check=True, capture_output=True,
                                     text=True).stdout.strip() for name in ("libbsd.a", "libmd.a")]
         if os.path.exists(objects[0][:-1] + "gcno"):  # they count

@@ -506,6 +506,11 @@ static void all_is_on_80_columns_and_24_lines(void **state)
     rows[1].last_failure = (struct event){.kind = FAILURE_REFUSED, .pid = 812, .program = "gunicorn"};
     draw();
     assert_shown("sockfuse top  3 circuits, 1 open");
+    rows[0].ended = ENDED_PROGRAMS;
+    draw();
+    assert_shown("sockfuse top  2 circuits, 1 open, 1 ended");
+    rows[0].ended = ENDED_NOT;
+    draw();
     assert_shown("22 calls wait, 6 overdue, the oldest 9.8s");
     assert_shown("worst first, every 1s");
     assert_string_equal(line(2), " DESTINATION           STATE             PAUSE  WAIT OLDEST CALLS/S OUTCOMES");
