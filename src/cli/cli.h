@@ -32,6 +32,7 @@ int command_explain(int argc, char **argv);
 int command_events(int argc, char **argv);
 int command_observe(int argc, char **argv);
 int command_metrics(int argc, char **argv);
+int command_replay(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);

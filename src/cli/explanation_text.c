@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/errno_name.h"
 #include "cli/cli.h"
+#include "cli/clock_text.h"
 #include "cli/duration.h"
 #include "cli/explanation.h"
 #include "cli/inflight.h"
@@ -21,23 +21,8 @@
 #define LABEL_WIDTH 12
 #define PAGE_WIDTH 80u
 #define EVIDENCE_INDENT 4u
-#define CLOCK_TEXT_MAX 40
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
-
-/* "14:03:21.482"; of another day with its date. */
-static const char *clock_text(uint64_t wall_ns, uint64_t now_wall_ns, char text[CLOCK_TEXT_MAX])
-{
-    const time_t seconds = (time_t)(wall_ns / NS_PER_S), now = (time_t)(now_wall_ns / NS_PER_S);
-    struct tm local, today;
-    char date[24] = "";
-    if (localtime_r(&seconds, &local) == NULL || localtime_r(&now, &today) == NULL)
-        return "?";
-    const bool is_today = local.tm_year == today.tm_year && local.tm_yday == today.tm_yday;
-    strftime(date, sizeof date, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text, CLOCK_TEXT_MAX, "%s.%03u", date, (unsigned int)(wall_ns / NS_PER_MS % 1000));
-    return text;
-}
 
 /* A label, and a sentence behind it; both are freed but for the label. */
 static void print_sentence(const char *label, char *sentence)

@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"forget", command_forget, "remove what is over: circuits of a policy, of a destination, or all"},
     {"events", command_events, "show the journal: failures, openings, probes, closings"},
     {"metrics", command_metrics, "write states, counts and latencies for Prometheus"},
+    {"replay", command_replay, "say what other policies would have made of recorded outcomes"},
     {"report", command_report, "write what happened as a page for a browser, or as a trace"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -27,6 +27,7 @@ struct sim_call {
     uint8_t kind;         /* enum failure_kind */
     uint8_t reason;       /* enum neutral_reason */
     bool is_slow;         /* it took longer than the recording policy's slow_call */
+    uint8_t marks;        /* the recording's own (recording.h) */
 };
 
 /* What a policy makes of a lane's calls. */

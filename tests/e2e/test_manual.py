@@ -95,8 +95,8 @@ class Commands(unittest.TestCase):
         page = self.page.split("\n.Sh JSON\n")[1].split("\n.Sh ")[0]
         words = set(re.findall(r"\w+", page))
         status = "".join(read(f"src/cli/{file}.c") for file in ("status_json", "calls_output", "cascade_export",
-                                                                 "explanation_json"))
-        members = set(re.findall(r'json_\w+\(json, "(\w+)"', status))
+                                                                 "explanation_json", "replayed_json"))
+        members = set(re.findall(r'json_\w+\(&?json, "(\w+)"', status))
         members |= set(re.findall(r'write_\w+\(json, "(\w+)"', status))
         members |= set(re.findall(r'\{"(\w+)", COUNT_', status))
         event = read("src/segment/event_json.c")

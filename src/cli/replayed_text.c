@@ -1,0 +1,176 @@
+/*
+ * replayed_text.c - a replay for people: a table for each circuit, a column for each policy. See replayed.h.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/clock_text.h"
+#include "cli/duration.h"
+#include "cli/replayed.h"
+#include "cli/table.h"
+
+/* One row of the table. */
+enum figure_row {
+    FIGURE_OPENINGS,
+    FIGURE_DETECT,
+    FIGURE_LONGEST,
+    FIGURE_LEAKED,
+    FIGURE_PROBES,
+    FIGURE_REOPENINGS,
+    FIGURE_REFUSED,
+    FIGURE_WRONGLY,
+    FIGURE_FALSE,
+    FIGURES
+};
+static const char *const labels[FIGURES] = {
+    [FIGURE_OPENINGS] = "openings",   [FIGURE_DETECT] = "time to detect", [FIGURE_LONGEST] = "  the longest",
+    [FIGURE_LEAKED] = "calls leaked", [FIGURE_PROBES] = "probes",         [FIGURE_REOPENINGS] = "  failed",
+    [FIGURE_REFUSED] = "refused",     [FIGURE_WRONGLY] = "  wrongly",     [FIGURE_FALSE] = "false openings",
+};
+
+/* A figure as text; NULL: it is not known. */
+static const char *figure_text(const struct sim_result *result, enum figure_row row, char text[SPAN_TEXT_MAX])
+{
+    uint64_t number = 0;
+    switch (row) {
+    case FIGURE_DETECT:
+        return result->openings > 0 ? wait_format(result->detect_ns / result->openings, text) : NULL;
+    case FIGURE_LONGEST:
+        return result->openings > 0 ? wait_format(result->longest_detect_ns, text) : NULL;
+    case FIGURE_FALSE:
+        if (result->openings > 0 && result->untold_openings == result->openings)
+            return NULL;
+        number = result->false_openings;
+        break;
+    case FIGURE_OPENINGS:
+        number = result->openings;
+        break;
+    case FIGURE_LEAKED:
+        number = result->leaked;
+        break;
+    case FIGURE_PROBES:
+        number = result->probes;
+        break;
+    case FIGURE_REOPENINGS:
+        number = result->reopenings;
+        break;
+    case FIGURE_REFUSED:
+        number = result->refused;
+        break;
+    case FIGURE_WRONGLY:
+        number = result->refused_wrongly;
+        break;
+    default:
+        break;
+    }
+    snprintf(text, SPAN_TEXT_MAX, "%" PRIu64, number);
+    return text;
+}
+
+static bool is_unknown_when_recorded(const struct recorded_result *recorded, enum figure_row row)
+{
+    return row == FIGURE_WRONGLY || row == FIGURE_FALSE || (row == FIGURE_REFUSED && !recorded->knows_refused);
+}
+
+/* The last part of a file's path, unless another column has the same. */
+static const char *title_of(const struct replayed *replayed, size_t column)
+{
+    const char *name = replayed->columns[column].name, *slash = strrchr(name, '/');
+    const char *base = slash != NULL && slash[1] != '\0' ? slash + 1 : name;
+    for (size_t i = 0; i < replayed->column_count; i++) {
+        const char *other = strrchr(replayed->columns[i].name, '/');
+        if (i != column && strcmp(base, other != NULL ? other + 1 : replayed->columns[i].name) == 0)
+            return name;
+    }
+    return base;
+}
+
+/* `results`: of each column. */
+static void print_table(const struct replayed *replayed, const struct recorded_result *recorded,
+                        const struct sim_result *results)
+{
+    struct column *columns = allocate(replayed->column_count + 2, sizeof *columns);
+    struct table table;
+    columns[0] = (struct column){"", false};
+    columns[1] = (struct column){"RECORDED", true};
+    for (size_t i = 0; i < replayed->column_count; i++)
+        columns[i + 2] = (struct column){title_of(replayed, i), true};
+    table_start(&table, columns, replayed->column_count + 2);
+    for (unsigned int row = 0; row < FIGURES; row++) {
+        char text[SPAN_TEXT_MAX];
+        const char *figure = is_unknown_when_recorded(recorded, (enum figure_row)row)
+                                 ? NULL
+                                 : figure_text(&recorded->result, (enum figure_row)row, text);
+        table_add(&table, PLAIN, labels[row]);
+        table_add(&table, figure == NULL ? DIM : PLAIN, figure == NULL ? "-" : figure);
+        for (size_t i = 0; i < replayed->column_count; i++) {
+            figure = figure_text(&results[i], (enum figure_row)row, text);
+            table_add(&table, figure == NULL ? DIM : PLAIN, figure == NULL ? "-" : figure);
+        }
+    }
+    table_print_fitting(&table, stdout, 2, 1);
+    free(columns);
+}
+
+static void print_lane(const struct replayed *replayed, size_t lane)
+{
+    const struct lane *at = &replayed->recording->lanes[lane];
+    const struct recorded_result *recorded = &replayed->recorded[lane];
+    struct sim_result *results = allocate(replayed->column_count, sizeof *results);
+    const bool coloured = colour_wanted(stdout);
+    for (size_t i = 0; i < replayed->column_count; i++)
+        results[i] = replayed->columns[i].simulation.results[lane];
+    printf("\n%s", colour_start(BOLD, coloured));
+    print_safely(at->destination, stdout);
+    printf("%s  [%s]  %" PRIu64 " call%s, %" PRIu64 " failed%s\n", colour_start(PLAIN, coloured), shown(at->target),
+           recorded->result.calls, recorded->result.calls == 1 ? "" : "s", recorded->result.failed,
+           at->has_failures_alone ? " (failures alone were recorded)" : "");
+    print_table(replayed, recorded, results);
+    free(results);
+}
+
+static void print_total(const struct replayed *replayed)
+{
+    struct recorded_result recorded = {.knows_refused = true};
+    struct sim_result *results = allocate(replayed->column_count, sizeof *results);
+    const bool coloured = colour_wanted(stdout);
+    for (size_t lane = 0; lane < replayed->recording->lane_count; lane++) {
+        sim_result_add(&recorded.result, &replayed->recorded[lane].result);
+        for (size_t i = 0; i < replayed->column_count; i++)
+            sim_result_add(&results[i], &replayed->columns[i].simulation.results[lane]);
+    }
+    printf("\n%sAll together%s  %" PRIu64 " calls, %" PRIu64 " failed\n", colour_start(BOLD, coloured),
+           colour_start(PLAIN, coloured), recorded.result.calls, recorded.result.failed);
+    print_table(replayed, &recorded, results);
+    free(results);
+}
+
+void replayed_print(const struct replayed *replayed)
+{
+    const struct recording *recording = replayed->recording;
+    struct replay_notes notes;
+    char from[CLOCK_TEXT_MAX], to[CLOCK_TEXT_MAX], span[SPAN_TEXT_MAX];
+    if (recording->lane_count == 0) {
+        printf("No outcome of any call is recorded there.\n");
+        return;
+    }
+    printf("%s to %s (%s), %zu circuit%s\n", clock_text(recording->from_ns, 0, from),
+           clock_text(recording->to_ns, recording->from_ns, to),
+           span_format(recording->to_ns - recording->from_ns, span), recording->lane_count,
+           recording->lane_count == 1 ? "" : "s");
+    for (size_t i = 0; i < recording->lane_count; i++)
+        print_lane(replayed, i);
+    if (recording->lane_count > 1)
+        print_total(replayed);
+    replay_notes_find(&notes, replayed);
+    for (size_t i = 0; i < notes.count; i++) {
+        printf("%s  ", i == 0 ? "\nWhat this can't tell, and what it left out:\n" : "");
+        print_safely(notes.at[i], stdout);
+        fputc('\n', stdout);
+    }
+    replay_notes_free(&notes);
+}
