@@ -8,20 +8,27 @@
 #include "connection/edited_policy.h"
 #include "connection/judgement.h"
 #include "connection/tls_sessions.h"
+#include "connection/upload.h"
 
 /* In one place with the others that each request runs through. */
 #define HOT __attribute__((hot))
 
-/* A plain connection has these properties, and perhaps those that do not matter here. */
-#define PLAIN ((uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED)
+/* A plain connection has the properties that are asked for, and perhaps those that do not matter here. */
+#define FRESH 0u
+#define ASKED_ONCE ((uint32_t)CONNECTION_SENT)
+#define KEPT (ASKED_ONCE | (uint32_t)CONNECTION_REUSED)
 #define OF_NO_MATTER                                                                                                   \
     ((uint32_t)CONNECTION_UNIX | (uint32_t)CONNECTION_FAST_OPEN | (uint32_t)CONNECTION_ASKED |                         \
      (uint32_t)CONNECTION_SHARED | (uint32_t)CONNECTION_MAY_LOOP)
 
-static inline bool is_plain(const struct connection *connection, enum connection_state state)
+static inline uint32_t properties_of(const struct connection *connection)
 {
-    return (atomic_load_explicit(&connection->properties, memory_order_relaxed) & ~OF_NO_MATTER) == PLAIN &&
-           connection_state(connection) == state && !tls_is_at_work();
+    return atomic_load_explicit(&connection->properties, memory_order_relaxed) & ~OF_NO_MATTER;
+}
+
+static inline bool is_plain(const struct connection *connection, enum connection_state state, uint32_t properties)
+{
+    return properties_of(connection) == properties && connection_state(connection) == state && !tls_is_at_work();
 }
 
 /*
@@ -47,6 +54,62 @@ static inline bool is_last_request_over(const struct connection *connection, con
     return !target->http_read || http_request_is_over(&request);
 }
 
+/* --- the first request --- */
+
+HOT bool short_exchange_speaks(descriptor entry)
+{
+    struct connection *connection = judgement_of(entry);
+    if (!connection || !is_plain(connection, STATE_CONNECTED, FRESH) || !guard_is_connected_short(&connection->place))
+        return false;
+    if (!connection_has(connection, CONNECTION_ASKED))
+        connection_mark(connection, CONNECTION_ASKED);
+    return true;
+}
+
+/*
+ * Whether the first bytes of a connection say nothing more of its protocol, as the long way reads it (look_at_sent): no
+ * TLS, no HTTP/2, no CancelRequest of PostgreSQL.
+ */
+static inline bool is_usual(const unsigned char *byte, size_t count)
+{
+    return *byte != 0 && (*byte < 20 || *byte > 23) && !(*byte == 'P' && count > 1 && byte[1] == 'R');
+}
+
+/* Of HTTP/1.x the request is read, as on the long way; false: more of it is to come. */
+static inline bool reads_whole(const struct target *target, const struct iovec *first, size_t sent,
+                               struct http_request *request)
+{
+    *request = (struct http_request){0};
+    if (!target->http_read)
+        return true;
+    http_request_read(request, first->iov_base, sent);
+    return http_request_is_over(request);
+}
+
+HOT bool short_exchange_spoke(descriptor entry, int fd, const struct iovec *first, size_t count, size_t sent)
+{
+    struct connection *connection = descriptor_get(fd) == entry ? judgement_of(entry) : NULL;
+    struct http_request request;
+    if (!connection || !is_plain(connection, STATE_CONNECTED, FRESH) || count != 1 || sent >= UPLOAD_LARGE ||
+        sent > first->iov_len || !is_usual(first->iov_base, sent))
+        return false;
+    const struct target *target = connection_target(connection);
+    if (!reads_whole(target, first, sent, &request))
+        return false;
+    uint64_t now_ns = clock_real_ns();
+    if (!guard_request_short(&connection->place, target, clock_circuit_at(now_ns)))
+        return false;
+    connection_set_request(connection, request);
+    atomic_fetch_or_explicit(&connection->properties, (uint32_t)CONNECTION_ASKED | (uint32_t)CONNECTION_SENT,
+                             memory_order_relaxed);
+    connection_moves_on(connection, STATE_CONNECTED, ON_REQUEST);
+    place_is_measured(&connection->place);
+    atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
+    return true;
+}
+
+/* --- requests on a kept connection, and answers --- */
+
 /*
  * The record changes by an atomic step, and then the state by a plain store. Another thread that looks in between, or a
  * handler of a signal that jumps out there, finds what contradicts itself: then the long way is gone, which goes by the
@@ -56,7 +119,7 @@ static inline bool is_last_request_over(const struct connection *connection, con
 HOT bool short_exchange_begins(descriptor entry)
 {
     struct connection *connection = judgement_of(entry);
-    if (!connection || !is_plain(connection, STATE_IDLE))
+    if (!connection || !is_plain(connection, STATE_IDLE, KEPT))
         return false;
     const struct target *target = connection_target(connection);
     if (!is_last_request_over(connection, target))
@@ -101,7 +164,10 @@ static bool is_success(const struct target *target, const void *first, size_t co
 HOT bool short_exchange_answers(descriptor entry, const void *first, size_t count, int flags)
 {
     struct connection *connection = judgement_of(entry);
-    if (!connection || !is_plain(connection, STATE_REQUESTED) || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
+    if (!connection || (flags & (MSG_ERRQUEUE | MSG_TRUNC)))
+        return false;
+    const uint32_t properties = properties_of(connection);
+    if ((properties != KEPT && properties != ASKED_ONCE) || !is_plain(connection, STATE_REQUESTED, properties))
         return false;
     const struct target *target = connection_target(connection);
     if (!is_success(target, first, count))
@@ -117,5 +183,7 @@ HOT bool short_exchange_answers(descriptor entry, const void *first, size_t coun
                             clock_circuit_at(now_ns)))
         return false;
     connection_moves_on(connection, STATE_REQUESTED, ON_ANSWER);
+    if (properties == ASKED_ONCE)
+        judgement_note_polite(connection);
     return true;
 }

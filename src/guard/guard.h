@@ -40,10 +40,10 @@ enum prospect { PROSPECT_REFUSED, PROSPECT_PROBE, PROSPECT_PASS };
 enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const struct target *target, uint64_t now_ns);
 
 /*
- * The short ways of guard_begin and guard_settle for what a busy client does most: a request on a connection that has
- * answered before, and the first byte of its answer, if that is no failure by itself (no HTTP, or a status that says
- * nothing bad). Both come to a pass and to a success. False: nothing was done, for something is not as usual, and the
- * long way is to be gone. `now_ns` may lie a few milliseconds back. The places in the segment are looked up once for a
+ * The short ways of guard_begin, guard_requested and guard_settle for what a busy client does most: a request on a
+ * connection that has answered before, or the first one on a connection, and the first byte of its answer, if that is
+ * no failure by itself (no HTTP, or a status that says nothing bad). They come to a pass, to a wait and to a success.
+ * False: nothing was done, for something is not as usual, and the long way is to be gone. `now_ns` may lie a few milliseconds back. The places in the segment are looked up once for a
  * connection, while the guard has its holder; guard_call_place is false if there are none.
  */
 struct call_place {
@@ -55,6 +55,9 @@ struct call_place {
     _Atomic uint32_t measured; /* by what the next wait is drawn:25 | what the present one stands for:7 */
 };
 bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place);
+/* Whether the call is the attempt's still, which is connected and waits for the first request. */
+bool guard_is_connected_short(const struct call_place *place);
+bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns);
 bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
                        uint64_t now_ns);
 bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,

@@ -1,5 +1,5 @@
 /*
- * short_way.c - the short way of a request on a kept connection and of its answer, while all is well.
+ * short_way.c - the short way of a request and of its answer, while all is well.
  *
  * Nearly all calls of a busy client are of one kind: the circuit is well (closed, no failure counted), nobody has
  * forced it, nothing on it can be overdue, and the call's ticket is the one that the last call on the connection had.
@@ -72,6 +72,35 @@ static inline bool has_present_ticket(const struct call_place *place, uint64_t *
 static bool can_be_followed(uint64_t state)
 {
     return state_settled(state) != CALL_UNSETTLED && !state_is_taken(state) && state_number(state) != UINT32_MAX;
+}
+
+/* Whether it is connected and its call waits for the first request. */
+static inline bool is_connected(uint64_t state)
+{
+    return state == state_pack(state_number(state), PHASE_CONNECTED, CALL_UNSETTLED) && state_number(state) != 0;
+}
+
+bool guard_is_connected_short(const struct call_place *place)
+{
+    /* Relaxed: nothing else is read by it. */
+    return is_own(place) && is_connected(atomic_load_explicit(&place->record->state, memory_order_relaxed));
+}
+
+bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
+{
+    uint64_t state, due_ns = calls_due_after(now_ns, target->response_timeout_ns);
+
+    if (!is_own(place))
+        return false;
+    state = atomic_load_explicit(&place->record->state, memory_order_acquire);
+    if (!is_connected(state))
+        return false;
+    record_set_times(place->record, now_ns, due_ns);
+    if (!record_replace(place->record, state, state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED)))
+        return false;
+    if (__builtin_expect(due_ns != DUE_NEVER, 0))
+        calls_note_due(place->segment, call_of(place), due_ns);
+    return true;
 }
 
 bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,

@@ -48,6 +48,8 @@ COLD void wrapper_error_option(descriptor entry, int fd, const void *value, cons
 
 int wrapper_sending(descriptor entry, int fd, size_t bytes)
 {
+    if (bytes < UPLOAD_LARGE && short_exchange_speaks(entry))
+        return 0;
     int error = errno;
     int verdict = connection_sending(entry, fd, bytes);
     errno = verdict > 0 ? verdict : error;

@@ -91,6 +91,8 @@ static inline bool wrapper_is_plain(ssize_t result, const struct iovec *first, s
 /* `first`: where the first bytes are that were to be sent, or NULL. */
 static inline ssize_t wrapper_sent(descriptor entry, int fd, ssize_t result, const struct iovec *first, size_t count)
 {
+    if (result > 0 && first && short_exchange_spoke(entry, fd, first, count, (size_t)result))
+        return result;
     int error = errno;
     connection_sent(entry, fd, result, result < 0 ? error : 0, first, count);
     errno = error;

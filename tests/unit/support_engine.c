@@ -108,7 +108,7 @@ int engine_bench_setup(void **state)
     own_pid = getpid();
     bench_port++;
     bench_takes_short_way = true;
-    bench_short_begins = bench_short_answers = 0;
+    bench_short_first = bench_short_begins = bench_short_answers = 0;
     memset(&bench_station, 0, sizeof bench_station);
     snprintf(folder, sizeof folder, "/tmp/sockfuse-test-XXXXXX");
     if (!mkdtemp(folder) || !segment_attach(&bench_station.segment, folder, "bench", bench_capacity, &error))

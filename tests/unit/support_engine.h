@@ -45,7 +45,7 @@ extern struct station bench_station;
 extern const struct capacity *bench_capacity; /* of the segments that are made from now on; NULL: built in */
 /* Whether requests and answers may go the short way, as with the preload. True at first. */
 extern bool bench_takes_short_way;
-extern unsigned int bench_short_begins, bench_short_answers; /* which did, of this test */
+extern unsigned int bench_short_first, bench_short_begins, bench_short_answers; /* which did, of this test */
 
 /* --- the program --- */
 

@@ -15,7 +15,7 @@
 #include "connection/upload.h"
 
 bool bench_takes_short_way = true;
-unsigned int bench_short_begins, bench_short_answers;
+unsigned int bench_short_first, bench_short_begins, bench_short_answers;
 
 /* --- the program: as preload/wrapper.h has it, with the kernel's own calls in the middle --- */
 
@@ -95,6 +95,22 @@ static bool begins_shortly(descriptor entry, size_t bytes)
     return begins;
 }
 
+static int sending(descriptor entry, int fd, size_t bytes)
+{
+    if (begins_shortly(entry, bytes))
+        return SENDING_BEGINS;
+    bool speaks = bench_takes_short_way && bytes < UPLOAD_LARGE && short_exchange_speaks(entry);
+    return speaks ? 0 : connection_sending(entry, fd, bytes);
+}
+
+static bool spoke_shortly(descriptor entry, int fd, const struct iovec *vector, ssize_t result)
+{
+    bool spoke =
+        bench_takes_short_way && result > 0 && short_exchange_spoke(entry, fd, vector, 1, (size_t)result);
+    bench_short_first += spoke;
+    return spoke;
+}
+
 static bool answers_shortly(descriptor entry, const void *bytes, size_t count, int flags)
 {
     bool answers = bench_takes_short_way && short_exchange_answers(entry, bytes, count, flags);
@@ -105,8 +121,7 @@ static bool answers_shortly(descriptor entry, const void *bytes, size_t count, i
 static ssize_t send_guarded(descriptor entry, int fd, const struct iovec *vector, int flags)
 {
     ssize_t result;
-    int verdict =
-        begins_shortly(entry, vector->iov_len) ? SENDING_BEGINS : connection_sending(entry, fd, vector->iov_len);
+    int verdict = sending(entry, fd, vector->iov_len);
     if (verdict > 0) {
         errno = verdict;
         return -1;
@@ -115,6 +130,8 @@ static ssize_t send_guarded(descriptor entry, int fd, const struct iovec *vector
         return result;
     result = kernel_send(fd, vector, 1, flags);
     int error = errno;
+    if (verdict != SENDING_BEGINS && spoke_shortly(entry, fd, vector, result))
+        return result;
     if (verdict != SENDING_BEGINS)
         connection_sent(entry, fd, result, error, result > 0 ? vector : NULL, result > 0);
     else if (!is_plain(result, vector))
