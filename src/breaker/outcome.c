@@ -249,6 +249,7 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
             [SEEN_WAIT_ENDED] = response_timeout,
             [SEEN_GAVE_UP] = greeting_abandoned,
             [SEEN_OVERDUE] = response_timeout,
+            [SEEN_REFUSED] = refused,
             [SEEN_HANDED] = handed,
         },
     [PHASE_REQUESTED] =
@@ -260,6 +261,7 @@ static rule_fn *const table[PHASES][SEEN_KINDS] = {
             [SEEN_WAIT_ENDED] = response_timeout,
             [SEEN_GAVE_UP] = request_abandoned,
             [SEEN_OVERDUE] = response_timeout,
+            [SEEN_REFUSED] = refused,
             [SEEN_HANDED] = handed,
         },
 };

@@ -5,6 +5,7 @@
 #include "connection/judgement.h"
 
 #include "base/clock.h"
+#include "base/frame.h"
 #include "connection/races.h"
 #include "connection/socket_state.h"
 #include "connection/system.h"
@@ -54,28 +55,48 @@ static uint64_t connected_at(const struct connection *connection, bool found)
     return state.data_in && came_ns >= due_ns ? due_ns - 1 : came_ns;
 }
 
-/*
- * Nobody listens at a port of the ephemeral range, and the kernel has given the socket that very port: both SYNs meet,
- * and the program is connected to itself (RFC 9293, 3.5: simultaneous open). One system call, if the socket's state is
- * not known or leaves it open.
- */
-static bool is_own_peer(const struct connection *connection, const struct socket_state *state)
+/* --- a connection to itself --- */
+
+/* Not in line: only few have to be asked about. */
+OWN_FRAME static bool has_own_address(const struct connection *connection)
 {
     struct sockaddr_storage own;
     socklen_t length = sizeof own;
     struct endpoint endpoint;
     int fd = atomic_load_explicit(&connection->fd, memory_order_relaxed);
-    return connection_has(connection, CONNECTION_MAY_LOOP) && !(state && state->met_a_peer) &&
-           sys.getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
+    return sys.getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
            endpoint_from_sockaddr(&endpoint, (struct sockaddr *)&own, length) &&
            endpoint_hash(&endpoint) == connection->address_key;
 }
+
+bool judgement_meets_itself(struct connection *connection)
+{
+    if (!connection_has(connection, CONNECTION_MAY_LOOP))
+        return false;
+    if (has_own_address(connection))
+        return true;
+    connection_unmark(connection, CONNECTION_MAY_LOOP);
+    return false;
+}
+
+void judgement_heard(struct connection *connection, const void *first, size_t count)
+{
+    if (connection_has(connection, CONNECTION_MAY_LOOP) && connection_hears_another(connection, first, count))
+        connection_unmark(connection, CONNECTION_MAY_LOOP);
+}
+
+/* --- the connection --- */
 
 static void note_connected(struct connection *connection, const struct socket_state *state, bool found)
 {
     if (connection_state(connection) != STATE_CONNECTING || judgement_phase(connection) != PHASE_CONNECTING)
         return;
-    if (is_own_peer(connection, state)) {
+    bool is_success = connect_is_success(&connection_target(connection)->rules);
+    bool has_met_a_peer = state && state->met_a_peer;
+    if (has_met_a_peer && connection_has(connection, CONNECTION_MAY_LOOP))
+        connection_unmark(connection, CONNECTION_MAY_LOOP);
+    /* Where the kernel has not been asked it may wait until the call is judged. */
+    if ((is_success || state) && judgement_meets_itself(connection)) {
         judgement_settle(connection, SEEN_REFUSED, 0, false);
         return;
     }
@@ -83,7 +104,7 @@ static void note_connected(struct connection *connection, const struct socket_st
     if (connection_has(connection, CONNECTION_SENT)) /* with Fast Open, before */
         connection_happens(connection, ON_REQUEST);
     races_connected(connection->place.circuit, connection->address_key);
-    if (connect_is_success(&connection_target(connection)->rules)) {
+    if (is_success) {
         judgement_settle(connection, SEEN_CONNECTED, 0, false);
         return;
     }

@@ -87,6 +87,8 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         return;
     size_t count =
         first->iov_len < sent ? first->iov_len : sent; /* what the kernel has not taken may not be readable */
+    if (begins && count > 0)
+        connection_begins_with(connection, first->iov_base, count);
     if (begins && begins_http2(first->iov_base, count))
         connection_mark(connection, CONNECTION_STREAM);
     if (begins && is_cancel_request(first->iov_base, count))
@@ -178,6 +180,8 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
 {
     const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
     judgement_connected(connection, NULL);
+    if (vector && received->count > 0)
+        judgement_heard(connection, vector->iov_base, vector->iov_len < bytes ? vector->iov_len : bytes);
     if (connection_has(connection, CONNECTION_TLS)) {
         if (doing != TLS_NOTHING)
             connection_mark(connection, CONNECTION_TLS_SEEN);

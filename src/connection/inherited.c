@@ -47,6 +47,8 @@ static void settle(struct connection *connection, struct guard *owner, const str
                    struct observation *observation)
 {
     uint64_t now_ns = clock_circuit_ns();
+    if (judgement_meets_itself(connection))
+        observation->seen = SEEN_REFUSED;
     bool answered = connection_has(connection, CONNECTION_REUSED) || connection_state(connection) == STATE_IDLE;
     observation->answered_before = answered && !connection_has(connection, CONNECTION_GREETED);
     observation->end_answers = connection_has(connection, CONNECTION_CLOSES);

@@ -120,10 +120,22 @@ static enum connection_event event_of(enum seen seen)
     }
 }
 
+/* And its call is not ended yet. */
+static bool is_connected(const struct connection *connection)
+{
+    const enum connection_state state = connection_state(connection);
+    return state_is_open(state) && state != STATE_CONNECTING;
+}
+
 static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
 {
     uint64_t real_ns = clock_real_ns(), now_ns = clock_circuit_at(real_ns);
     struct guard *guard = &connection->station->guard;
+    if (is_connected(connection) && seen != SEEN_REFUSED && judgement_meets_itself(connection)) {
+        seen = SEEN_REFUSED;
+        head = NULL;
+        error = 0;
+    }
     bool rejected = connection_has(connection, CONNECTION_REJECTED) && seen != SEEN_BYTES;
     if (rejected)
         seen = SEEN_END; /* of the program's own making, in whatever way the peer takes it */
@@ -215,6 +227,10 @@ void judgement_came_late(struct connection *connection, enum seen seen, int erro
 
 void judgement_handed(struct connection *connection)
 {
+    if (judgement_meets_itself(connection)) {
+        judgement_settle(connection, SEEN_REFUSED, 0, false);
+        return;
+    }
     if (guard_hand_on(&connection->station->guard, connection->place.call, connection_target(connection),
                       connection->place.call, clock_circuit_ns()))
         connection_happens(connection, ON_ANSWER);

@@ -62,6 +62,15 @@ void judgement_came_late(struct connection *connection, enum seen seen, int erro
  * the socket, or NULL: nobody has asked. */
 void judgement_connected(struct connection *connection, const struct socket_state *state);
 /*
+ * Whether the connection leads to its own socket: nobody listens at a port of the ephemeral range, and the kernel has
+ * given the socket that very port, so that both SYNs meet (RFC 9293, 3.5: simultaneous open). If the kernel was not asked
+ * anything when it was connected, it is asked this when the call is judged, for nearly all connections show by their
+ * first answer that it is not so: what came begins otherwise than what was sent (judgement_heard). Asked of a connected
+ * one; one system call, unless it has been shown.
+ */
+bool judgement_meets_itself(struct connection *connection);
+void judgement_heard(struct connection *connection, const void *first, size_t count);
+/*
  * Whether another process may go on with it: one that it was handed to, a child that was made while this process had
  * not asked anything itself, or one that was made just now.
  */

@@ -73,6 +73,7 @@ uint32_t pool_take(void)
     atomic_store_explicit(&connection->is_childs, false, memory_order_relaxed);
     connection_reset_http(connection);
     connection_set_request(connection, (struct http_request){0});
+    atomic_store_explicit(&connection->first_sent, 0, memory_order_relaxed);
     return number;
 }
 

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/seqlock.h"
 #include "base/shared.h"
@@ -29,7 +30,8 @@
 enum connection_property {
     /* Its socket. */
     CONNECTION_UNIX = 1u << 0,
-    CONNECTION_MAY_LOOP = 1u << 1,  /* over IP, to a port that the kernel may have given to the socket itself */
+    CONNECTION_MAY_LOOP = 1u << 1,  /* over IP, to a port that the kernel may have given to the socket itself, for all
+                                       that is known (judgement_meets_itself) */
     CONNECTION_FAST_OPEN = 1u << 2, /* connect or send succeeded while the kernel still waits for the peer */
     CONNECTION_SWAPPED = 1u << 3,   /* another preload has talked on it before the program could */
     /* What the present policy says of it. Another thread may be in a call, which that does not end: no state. */
@@ -94,6 +96,7 @@ struct connection {
     _Atomic uint64_t http[HTTP_WORDS]; /* struct http_reader: how far the answer is read */
     /* The rest. */
     _Atomic uint64_t request[REQUEST_WORDS]; /* struct http_request: how far the request is sent */
+    _Atomic uint64_t first_sent;             /* how what was sent on it begins: bytes:56 | how many:8; 0: not seen */
     _Atomic(struct station *) station;
     _Atomic bool is_stationed;     /* its calls are in the station's segment, until it is given back */
     _Atomic uint32_t aliases;      /* descriptors of this process that stand for it; 0: free */
@@ -235,6 +238,35 @@ static inline struct http_request connection_request(const struct connection *co
 static inline void connection_set_request(struct connection *connection, struct http_request request)
 {
     words_store(connection->request, &request, REQUEST_WORDS);
+}
+
+/* The beginning of what is sent or received, in seven bytes at the most: bytes:56 | how many:8. */
+#define BEGINNING_BYTES 7u
+static inline uint64_t connection_beginning(const void *bytes, size_t count)
+{
+    uint64_t word = 0;
+    if (__builtin_expect(count > BEGINNING_BYTES, 1))
+        memcpy(&word, bytes, sizeof word); /* which is faster than so many as there are */
+    else
+        memcpy(&word, bytes, count);
+    return word << 8 | (count < BEGINNING_BYTES ? count : BEGINNING_BYTES);
+}
+
+static inline void connection_begins_with(struct connection *connection, const void *bytes, size_t count)
+{
+    atomic_store_explicit(&connection->first_sent, connection_beginning(bytes, count), memory_order_relaxed);
+}
+
+/*
+ * Whether what came first can't be what was sent first: as far as both are known they are not the same. (Where a
+ * machine's first byte is its highest, fewer than seven tell nothing.)
+ */
+static inline bool connection_hears_another(const struct connection *connection, const void *bytes, size_t count)
+{
+    const uint64_t sent = atomic_load_explicit(&connection->first_sent, memory_order_relaxed);
+    const uint64_t heard = bytes ? connection_beginning(bytes, count) : 0;
+    const uint64_t both = (sent & 7) < (heard & 7) ? sent & 7 : heard & 7;
+    return (sent ^ heard) & ((UINT64_C(1) << (8 * both)) - 1) << 8;
 }
 
 static inline enum connection_state connection_state(const struct connection *connection)

@@ -100,6 +100,7 @@ HOT bool short_exchange_spoke(descriptor entry, int fd, const struct iovec *firs
     if (!guard_request_short(&connection->place, target, clock_circuit_at(now_ns)))
         return false;
     connection_set_request(connection, request);
+    connection_begins_with(connection, first->iov_base, sent);
     atomic_fetch_or_explicit(&connection->properties, (uint32_t)CONNECTION_ASKED | (uint32_t)CONNECTION_SENT,
                              memory_order_relaxed);
     connection_moves_on(connection, STATE_CONNECTED, ON_REQUEST);
@@ -161,6 +162,13 @@ static bool is_success(const struct target *target, const void *first, size_t co
     return status != 0 && outcome_status_succeeds(&target->rules, status);
 }
 
+/* Whether what came may be what was sent, on a connection that leads to itself. */
+static inline bool may_be_own(const struct connection *connection, const void *first, size_t count)
+{
+    return connection_has(connection, CONNECTION_MAY_LOOP) &&
+           !connection_hears_another(connection, first, count);
+}
+
 HOT bool short_exchange_answers(descriptor entry, const void *first, size_t count, int flags)
 {
     struct connection *connection = judgement_of(entry);
@@ -170,7 +178,7 @@ HOT bool short_exchange_answers(descriptor entry, const void *first, size_t coun
     if ((properties != KEPT && properties != ASKED_ONCE) || !is_plain(connection, STATE_REQUESTED, properties))
         return false;
     const struct target *target = connection_target(connection);
-    if (!is_success(target, first, count))
+    if (!is_success(target, first, count) || may_be_own(connection, first, count))
         return false;
     /* The program spoke again while it waited: how long the answer took is the long way's to judge. */
     if (__builtin_expect(target->breaker.slow_call_ns != 0, 0) &&
@@ -185,5 +193,7 @@ HOT bool short_exchange_answers(descriptor entry, const void *first, size_t coun
     connection_moves_on(connection, STATE_REQUESTED, ON_ANSWER);
     if (properties == ASKED_ONCE)
         judgement_note_polite(connection);
+    if (connection_has(connection, CONNECTION_MAY_LOOP))
+        connection_unmark(connection, CONNECTION_MAY_LOOP);
     return true;
 }

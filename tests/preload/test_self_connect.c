@@ -63,15 +63,39 @@ static void pending_attempt_that_meets_itself_is_refused_once_somebody_looks(voi
     expect(&server, "1 failed:refused");
     ask_itself(&server, fd);
 
-    char bytes[16]; /* by nothing but its request */
-    fd = caller_of_itself(&server, "127.0.0.1", SOCK_NONBLOCK);
-    connect(fd, AT(&server));
+}
+
+static int connected_to_itself(struct server *server)
+{
+    int fd = caller_of_itself(server, "127.0.0.1", SOCK_NONBLOCK);
+    connect(fd, AT(server));
     poll_for(fd, POLLOUT);
-    assert_int_equal(send(fd, "first", 5, 0), 5);
+    return fd;
+}
+
+/* The kernel is not asked before. */
+static void pending_attempt_that_meets_itself_is_refused_by_the_echo_of_its_request_or_by_its_close(void **state)
+{
+    struct server server;
+    char bytes[16];
+    (void)state;
+    for (int connects = 0; connects < 2; connects++) {
+        int fd = connected_to_itself(&server);
+        if (connects)
+            assert_int_equal(connect(fd, AT(&server)), 0);
+        assert_int_equal(send(fd, "first", 5, 0), 5);
+        expect(&server, "1 in-flight");
+        poll_for(fd, POLLIN);
+        assert_int_equal(recv(fd, bytes, sizeof bytes, 0), 5);
+        expect(&server, "1 failed:refused");
+        ask_itself(&server, fd);
+    }
+
+    int fd = connected_to_itself(&server);
+    assert_int_equal(connect(fd, AT(&server)), 0);
+    expect(&server, "1 in-flight");
+    assert_int_equal(close(fd), 0);
     expect(&server, "1 failed:refused");
-    poll_for(fd, POLLIN);
-    assert_int_equal(recv(fd, bytes, sizeof bytes, 0), 5);
-    ask_itself(&server, fd);
 }
 
 static void a_socket_that_is_bound_to_another_port_is_as_any_other(void **state)
@@ -98,6 +122,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocking_attempt_that_meets_itself_is_refused_and_works_as_the_kernel_made_it),
         cmocka_unit_test(pending_attempt_that_meets_itself_is_refused_once_somebody_looks),
+        cmocka_unit_test(pending_attempt_that_meets_itself_is_refused_by_the_echo_of_its_request_or_by_its_close),
         cmocka_unit_test(a_socket_that_is_bound_to_another_port_is_as_any_other),
     };
     stage_enter(argc, argv, NULL, NULL);

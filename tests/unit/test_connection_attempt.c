@@ -343,6 +343,67 @@ static void who_is_connected_to_itself_was_refused(void **state)
     FAILED(FAILURE_REFUSED, 1);
 }
 
+/* A second connect shows that it is connected; with whom, it does not ask. */
+static int connected_to_itself(void)
+{
+    struct sockaddr_in own = address_of(0);
+    own.sin_addr.s_addr = htonl(0x0a000000u);
+    int fd = program_socket(false);
+    program_connect_to(fd, &own, sizeof own);
+    ((struct sockaddr_in *)&kernel_socket(fd)->own)->sin_addr = own.sin_addr;
+    kernel_establishes(fd);
+    assert_int_equal(program_connect_to(fd, &own, sizeof own), 0);
+    return fd;
+}
+
+static void who_is_connected_to_itself_is_refused_when_its_call_is_judged(void **state)
+{
+    (void)state;
+    bench_port = KERNEL_PORT;
+    bench_policy("");
+    int fd = connected_to_itself();
+    OUTCOMES(0);
+    program_send(fd, REQUEST);
+    kernel_brings(fd, REQUEST, strlen(REQUEST));
+    OUTCOMES(0);
+    assert_int_equal(program_receive(fd), strlen(REQUEST));
+    FAILED(FAILURE_REFUSED, 1);
+    OUTCOMES(1);
+    program_close(connected_to_itself());
+    FAILED(FAILURE_REFUSED, 2);
+    fd = connected_to_itself();
+    kernel_brings(fd, REQUEST, 1); /* of what was sent unseen */
+    program_receive(fd);
+    FAILED(FAILURE_REFUSED, 3);
+}
+
+static void an_answer_that_begins_otherwise_than_its_request_shows_a_peer_and_the_system_is_not_asked(void **state)
+{
+    static const struct {
+        const char *request, *answer;
+        unsigned int questions;
+    } cases[] = {{"query", "rows", 0}, {"+1", "+2", 0}, {"+", "+2", 1}, {"+2", "+", 1}, {"+2", "+2", 1}, {"", "rows", 1}};
+    (void)state;
+    bench_port = KERNEL_PORT;
+    bench_policy("");
+    for (unsigned int i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int fd = program_socket(false);
+        kernel.connect_ends = EINPROGRESS;
+        program_connect(fd, 1);
+        kernel_establishes(fd);
+        kernel.connect_ends = KERNEL_AS_USUAL;
+        program_connect(fd, 1);
+        if (*cases[i].request)
+            program_send(fd, cases[i].request);
+        kernel_brings(fd, cases[i].answer, strlen(cases[i].answer));
+        unsigned int asked = kernel.asked;
+        program_receive(fd);
+        assert_int_equal(kernel.asked - asked, 1 + cases[i].questions); /* one is the program's own */
+        SUCCEEDED(i + 1);
+        program_close(fd);
+    }
+}
+
 static void with_fast_open_a_connect_and_a_send_succeed_into_a_black_hole(void **state)
 {
     (void)state;
@@ -416,6 +477,8 @@ int main(void)
         ENGINE_TEST(who_is_interrupted_goes_on_connecting),
         ENGINE_TEST(a_unix_listener_whose_queue_is_full_refuses_or_lets_a_blocking_connect_time_out),
         ENGINE_TEST(who_is_connected_to_itself_was_refused),
+        BOTH_WAYS(who_is_connected_to_itself_is_refused_when_its_call_is_judged),
+        BOTH_WAYS(an_answer_that_begins_otherwise_than_its_request_shows_a_peer_and_the_system_is_not_asked),
         ENGINE_TEST(with_fast_open_a_connect_and_a_send_succeed_into_a_black_hole),
         ENGINE_TEST(a_vforks_child_connects_past_the_tables_which_are_its_parents),
         ENGINE_TEST(other_destinations_and_other_sockets_pass),
