@@ -91,7 +91,9 @@ static void note_connected(struct connection *connection, const struct socket_st
 {
     if (connection_state(connection) != STATE_CONNECTING || judgement_phase(connection) != PHASE_CONNECTING)
         return;
-    bool is_success = connect_is_success(&connection_target(connection)->rules);
+    const struct target *target = connection_target(connection);
+    struct guard *guard = &connection->station->guard;
+    bool is_success = connect_is_success(&target->rules);
     bool has_met_a_peer = state && state->met_a_peer;
     if (has_met_a_peer && connection_has(connection, CONNECTION_MAY_LOOP))
         connection_unmark(connection, CONNECTION_MAY_LOOP);
@@ -108,9 +110,11 @@ static void note_connected(struct connection *connection, const struct socket_st
         judgement_settle(connection, SEEN_CONNECTED, 0, false);
         return;
     }
-    atomic_store_explicit(&connection->waiting_since_ns, clock_real_ns(), memory_order_relaxed);
-    guard_connected(&connection->station->guard, connection->place.call, connection_target(connection),
-                    connected_at(connection, found));
+    const uint64_t real_ns = clock_real_ns();
+    atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
+    if (guard->takes_short_way && guard_connected_short(&connection->place, target, clock_circuit_at(real_ns)))
+        return;
+    guard_connected(guard, connection->place.call, target, connected_at(connection, found));
 }
 
 void judgement_connected(struct connection *connection, const struct socket_state *state)

@@ -238,7 +238,8 @@ void judgement_handed(struct connection *connection)
 
 void judgement_forget(struct connection *connection)
 {
-    if (connection->epoch == lineage_epoch())
-        guard_forget(&connection->station->guard, connection->place.call, connection_target(connection),
+    struct guard *guard = &connection->station->guard;
+    if (connection->epoch == lineage_epoch() && !(guard->takes_short_way && guard_forget_short(&connection->place)))
+        guard_forget(guard, connection->place.call, connection_target(connection),
                      connection->place.call, clock_circuit_ns());
 }

@@ -11,19 +11,16 @@
 #include "base/frame.h"
 #include "guard/dead_owners.h"
 #include "guard/guard.h"
-#include "guard/lost_calls.h"
 #include "guard/operator.h"
-#include "guard/overdue.h"
 #include "guard/owners.h"
 #include "guard/report.h"
 #include "guard/settle.h"
+#include "guard/tidying.h"
 #include "segment/bulkhead.h"
 #include "segment/circuit_evidence.h"
 #include "segment/circuits.h"
 #include "segment/layout.h"
 
-/* What costs system calls is done once in this time by one process. */
-#define TURN_NS NS_PER_S
 /* How many owners are asked about by a call that finds no room. */
 #define ASKED_IN_NEED 16u
 
@@ -100,6 +97,16 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
     return mask;
 }
 
+/* The attempt's place among the circuit's addresses, which it is made known to. */
+static int place_of_address(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit)
+{
+    int address = circuit_address_index(circuit, attempt->address_key);
+
+    evidence_note_address(&circuits_entry(guard->segment, attempt->circuit)->evidence, address, attempt->address_key,
+                          attempt->endpoint);
+    return address;
+}
+
 /* Returns what the circuit says; `address`: the attempt's place among the circuit's addresses. */
 OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const struct attempt *attempt,
                                              struct circuit *circuit, const struct handling *handling, uint64_t now_ns,
@@ -110,9 +117,7 @@ OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const st
     struct settings room;
 
     caller.counts_itself = true;
-    caller.address = circuit_address_index(circuit, attempt->address_key);
-    evidence_note_address(&circuits_entry(guard->segment, attempt->circuit)->evidence, caller.address,
-                          attempt->address_key, attempt->endpoint);
+    caller.address = place_of_address(guard, attempt, circuit);
     caller.token = calls_note_probe(guard->segment, call, caller.address);
     /* While the circuit is closed nobody asks for them. */
     if (!circuit_is_closed(circuit))
@@ -159,16 +164,6 @@ OWN_FRAME static enum admission pass_without_record(struct guard *guard, const s
     return pass_unguarded(guard->segment, NO_ROOM_CONNECTIONS);
 }
 
-/* Whether it is this call's turn to do what costs system calls, once a second in this process. */
-static bool takes_turn(_Atomic uint64_t *after, uint64_t real_ns)
-{
-    uint64_t after_ns = atomic_load_explicit(after, memory_order_relaxed);
-
-    return (real_ns >= after_ns || after_ns - real_ns > TURN_NS) &&
-           atomic_compare_exchange_strong_explicit(after, &after_ns, real_ns + TURN_NS, memory_order_relaxed,
-                                                   memory_order_relaxed);
-}
-
 /* A record for a call that has not been admitted yet; `view` is what it begins from. */
 OWN_FRAME static uint32_t claim_record(struct guard *guard, const struct attempt *attempt, uint64_t now_ns,
                                        struct call_view *view)
@@ -178,7 +173,7 @@ OWN_FRAME static uint32_t claim_record(struct guard *guard, const struct attempt
 
     if (call == CALL_NONE) {
         struct asking asking = {.left = ASKED_IN_NEED, .real_ns = clock_coarse_ns()};
-        if (takes_turn(&guard->need_after_ns, asking.real_ns))
+        if (tidying_takes_turn(&guard->need_after_ns, asking.real_ns))
             owners_ask_some(segment, guard->holder, &asking);
         bury_some(guard, attempt->shard, now_ns);
         call = calls_claim(segment, guard->holder);
@@ -197,7 +192,7 @@ static bool has_room(struct guard *guard, const struct attempt *attempt, const s
     struct asking asking = {.left = ASKED_IN_NEED, .real_ns = clock_coarse_ns()};
 
     return bulkhead_take(guard->segment, attempt->circuit, call, limit) ||
-           (takes_turn(&guard->need_after_ns, asking.real_ns) &&
+           (tidying_takes_turn(&guard->need_after_ns, asking.real_ns) &&
             bury_sharers(guard, attempt->circuit, attempt->shard, now_ns, &asking) &&
             bulkhead_take(guard->segment, attempt->circuit, call, limit));
 }
@@ -241,29 +236,6 @@ OWN_FRAME static enum admission ask_both(struct guard *guard, const struct attem
     return admission;
 }
 
-/*
- * What each attempt does for all: a little, whoever left it to do. Then what is overdue is charged, so that the circuit
- * decides by it.
- */
-OWN_FRAME static void tidy(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit,
-                           uint64_t now_ns)
-{
-    const bool refusing = circuit == NULL || circuit_is_blocked(circuit, now_ns);
-    const uint64_t real_ns = clock_coarse_ns();
-    struct asking for_all = {.left = OWNERS_ASKED, .real_ns = real_ns}, asking = {.real_ns = real_ns};
-
-    if (guard->segment->map == NULL)
-        return;
-    const bool turn = takes_turn(&guard->ask_after_ns, real_ns);
-    if (turn)
-        owners_ask_some(guard->segment, guard->holder, &for_all);
-    lost_calls_look(guard, attempt->shard, now_ns, real_ns);
-    bury_some(guard, attempt->shard, now_ns);
-    if (turn || !refusing)
-        asking.left = OWNERS_ASKED;
-    overdue_charge(guard, attempt, refusing, now_ns, &asking);
-}
-
 /* The call is admitted: counts it, beside the step that makes it known. */
 static bool begin(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint32_t call,
                   const struct call_view *view, const struct ticket *ticket, enum phase phase, uint64_t now_ns)
@@ -278,22 +250,62 @@ static bool begin(struct guard *guard, const struct attempt *attempt, struct cir
     return is_ours && calls_begin(guard->segment, call, view, phase, due_ns);
 }
 
+/* --- the short way --- */
+
+/* Whether no more is to be asked than the circuit, and it says yes: it is closed. */
+static bool passes_plainly(const struct guard *guard, const struct attempt *attempt, const struct circuit *circuit,
+                           uint64_t *generation)
+{
+    const struct target *target = attempt->target;
+
+    return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) && target->max_connections == 0 &&
+           atomic_load_explicit(&circuits_entry(guard->segment, attempt->circuit)->forced, memory_order_relaxed) == 0 &&
+           circuit_is_well(circuit, generation);
+}
+
+/*
+ * What an admission comes to as a rule: nobody has left anything to do, and the circuit is closed. Few lines of code,
+ * for most of what an attempt costs is that they are not in the cache. False: nothing was done.
+ */
+static bool admit_short(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint64_t now_ns,
+                        uint32_t *call, enum admission *admission)
+{
+    struct segment *segment = guard->segment;
+    struct ticket ticket = {.address = ADDRESS_NONE};
+    struct call_view view;
+
+    if (!guard->takes_short_way || circuit == NULL ||
+        !passes_plainly(guard, attempt, circuit, &ticket.generation) || tidying_is_due(guard, now_ns) ||
+        (*call = calls_claim_raw(segment, guard->holder, &view.raw)) == CALL_NONE)
+        return false;
+    ticket.address = place_of_address(guard, attempt, circuit);
+    *admission = ADMIT_PASS;
+    if (!begin(guard, attempt, circuit, *call, &view, &ticket, PHASE_CONNECTING, now_ns)) {
+        *call = CALL_NONE;
+        *admission = pass_without_record(guard, attempt, &ticket, now_ns);
+    }
+    return true;
+}
+
 enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
     struct segment *segment = guard->segment;
     struct circuit *circuit = circuits_at(segment, attempt->circuit);
+    enum admission admission;
     struct call_view view;
     struct ticket ticket;
 
     *call = CALL_NONE;
-    tidy(guard, attempt, circuit, now_ns);
+    if (admit_short(guard, attempt, circuit, now_ns, call, &admission))
+        return admission;
+    tidying_do_some(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, true, now_ns);
     if (handling.mode == MODE_OPEN)
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
         return pass_unguarded(segment, NO_ROOM_CIRCUITS);
 
-    enum admission admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &view, &ticket);
+    admission = ask_both(guard, attempt, circuit, &handling, now_ns, call, &view, &ticket);
     if (admission_refuses(admission))
         return admission;
     if (*call == CALL_NONE) {
@@ -314,7 +326,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     struct call_view view;
     struct ticket ticket;
 
-    tidy(guard, attempt, circuit, now_ns);
+    tidying_do_some(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, !target->existing_allowed, now_ns);
     if (handling.mode == MODE_OPEN && handling.may_refuse)
         return refuse_always(guard, attempt, &handling, now_ns);

@@ -65,6 +65,14 @@ static uint32_t bury_among(const struct guard *guard, uint32_t first, uint32_t e
     return end;
 }
 
+bool bury_is_due(const struct segment *segment)
+{
+    uint64_t round = atomic_load_explicit(&segment->map->burial, memory_order_relaxed);
+
+    return (uint32_t)round != ROUND_OVER ||
+           (uint32_t)(round >> 32) != atomic_load_explicit(&segment->map->deaths, memory_order_relaxed);
+}
+
 OWN_FRAME void bury_some(const struct guard *guard, unsigned int shard, uint64_t now_ns)
 {
     struct segment *segment = guard->segment;

@@ -19,6 +19,8 @@
 void bury_record(const struct guard *guard, uint32_t call, const struct call_view *view, unsigned int shard,
                  uint64_t now_ns);
 
+/* Whether something is left to do. Two loads. */
+bool bury_is_due(const struct segment *segment);
 /* Does a little of what is left to do since the last death. No system call; mostly two loads. */
 void bury_some(const struct guard *guard, unsigned int shard, uint64_t now_ns);
 

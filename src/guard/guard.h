@@ -49,17 +49,21 @@ enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const 
 struct call_place {
     struct circuit_entry *entry;
     struct call *record;
-    const struct segment *segment;
+    struct segment *segment;
     uint32_t holder, circuit;
     _Atomic uint32_t call;     /* CALL_NONE when somebody else has it to judge */
     _Atomic uint32_t measured; /* by what the next wait is drawn:25 | what the present one stands for:7 */
 };
 bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place);
+/* The attempt is connected, in time. */
+bool guard_connected_short(const struct call_place *place, const struct target *target, uint64_t now_ns);
 /* Whether the call is the attempt's still, which is connected and waits for the first request. */
 bool guard_is_connected_short(const struct call_place *place);
 bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns);
 bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
                        uint64_t now_ns);
+/* Of guard_forget: the call is over, and leaves nothing but its record, which goes back. No time is needed for it. */
+bool guard_forget_short(const struct call_place *place);
 bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
                         uint64_t now_ns);
 

@@ -41,6 +41,7 @@ struct guard {
      */
     bool (*keeps)(uint32_t call, uint32_t number, void *context);
     void *context;
+    bool takes_short_way; /* of an admission, where there is nothing to look to; guard_admit comes to the same by it */
     /* Private, to start with 0. */
     _Atomic uint64_t ask_after_ns;   /* real clock: when one call of this process may ask about the living again */
     _Atomic uint64_t need_after_ns;  /* the same, when there is no room */

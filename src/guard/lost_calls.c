@@ -107,6 +107,14 @@ static uint64_t present_round(struct guard *guard, uint64_t real_ns)
                : 0;
 }
 
+bool lost_calls_is_due(const struct guard *guard, uint64_t real_ns)
+{
+    uint64_t round = atomic_load_explicit(&guard->lost_round, memory_order_relaxed);
+
+    return guard->keeps != NULL && (real_ns >= atomic_load_explicit(&guard->lost_after_ns, memory_order_relaxed) ||
+                                    ((uint32_t)round < calls_limit(guard->segment) && round >> 32 != 0));
+}
+
 void lost_calls_look(struct guard *guard, unsigned int shard, uint64_t now_ns, uint64_t real_ns)
 {
     struct segment *segment = guard->segment;

@@ -20,6 +20,8 @@
 bool lost_calls_settle(const struct guard *guard, uint32_t call, struct call_view *view, const struct target *target,
                        unsigned int shard, uint64_t now_ns);
 
+/* Whether there is something to look at. A few loads. */
+bool lost_calls_is_due(const struct guard *guard, uint64_t real_ns);
 /* Looks at a part of the table, in one round a second, and gives back what was lost in an earlier round. */
 void lost_calls_look(struct guard *guard, unsigned int shard, uint64_t now_ns, uint64_t real_ns);
 

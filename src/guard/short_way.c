@@ -13,6 +13,7 @@
 #include "guard/learning.h"
 #include "guard/operator.h"
 #include "guard/settle.h"
+#include "segment/bulkhead.h"
 #include "segment/call_record.h"
 #include "segment/circuits.h"
 #include "segment/due.h"
@@ -74,34 +75,62 @@ static bool can_be_followed(uint64_t state)
     return state_settled(state) != CALL_UNSETTLED && !state_is_taken(state) && state_number(state) != UINT32_MAX;
 }
 
-/* Whether it is connected and its call waits for the first request. */
-static inline bool is_connected(uint64_t state)
+/* --- the attempt's own call, up to its first request --- */
+
+static inline bool is_in_flight(uint64_t state, enum phase phase)
 {
-    return state == state_pack(state_number(state), PHASE_CONNECTED, CALL_UNSETTLED) && state_number(state) != 0;
+    return state == state_pack(state_number(state), phase, CALL_UNSETTLED) && state_number(state) != 0;
 }
 
-bool guard_is_connected_short(const struct call_place *place)
+/* From one phase to the next, in which it waits for an answer. */
+static inline bool moves(const struct call_place *place, uint64_t state, enum phase next, const struct target *target,
+                         uint64_t now_ns)
 {
-    /* Relaxed: nothing else is read by it. */
-    return is_own(place) && is_connected(atomic_load_explicit(&place->record->state, memory_order_relaxed));
-}
+    const uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns);
 
-bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
-{
-    uint64_t state, due_ns = calls_due_after(now_ns, target->response_timeout_ns);
-
-    if (!is_own(place))
-        return false;
-    state = atomic_load_explicit(&place->record->state, memory_order_acquire);
-    if (!is_connected(state))
-        return false;
     record_set_times(place->record, now_ns, due_ns);
-    if (!record_replace(place->record, state, state_pack(state_number(state), PHASE_REQUESTED, CALL_UNSETTLED)))
+    if (!record_replace(place->record, state, state_pack(state_number(state), next, CALL_UNSETTLED)))
         return false;
     if (__builtin_expect(due_ns != DUE_NEVER, 0))
         calls_note_due(place->segment, call_of(place), due_ns);
     return true;
 }
+
+bool guard_connected_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
+{
+    const struct call *record = place->record;
+    uint64_t state, started_ns;
+
+    if (!is_own(place) || connect_is_success(&target->rules))
+        return false;
+    state = atomic_load_explicit(&record->state, memory_order_acquire);
+    started_ns = atomic_load_explicit(&record->started_ns, memory_order_relaxed);
+    if (!is_in_flight(state, PHASE_CONNECTING) ||
+        now_ns >= atomic_load_explicit(&record->due_ns, memory_order_relaxed) ||
+        !moves(place, state, PHASE_CONNECTED, target, now_ns))
+        return false;
+    const struct wait wait = {
+        .kind = WAIT_CONNECT, .stands_for = 1, .waited_ns = now_ns > started_ns ? now_ns - started_ns : 0};
+    settle_wait(place->segment, place->circuit, &wait, now_ns);
+    return true;
+}
+
+bool guard_is_connected_short(const struct call_place *place)
+{
+    /* Relaxed: nothing else is read by it. */
+    return is_own(place) &&
+           is_in_flight(atomic_load_explicit(&place->record->state, memory_order_relaxed), PHASE_CONNECTED);
+}
+
+bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
+{
+    if (!is_own(place))
+        return false;
+    const uint64_t state = atomic_load_explicit(&place->record->state, memory_order_acquire);
+    return is_in_flight(state, PHASE_CONNECTED) && moves(place, state, PHASE_REQUESTED, target, now_ns);
+}
+
+/* --- further calls --- */
 
 bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
                        uint64_t now_ns)
@@ -123,6 +152,21 @@ bool guard_begin_short(const struct call_place *place, const struct target *targ
     if (__builtin_expect(due_ns != DUE_NEVER, 0))
         calls_note_due(place->segment, call_of(place), due_ns);
     return true;
+}
+
+bool guard_forget_short(const struct call_place *place)
+{
+    const struct call *record = place->record;
+    uint64_t state;
+
+    if (!is_own(place))
+        return false;
+    state = atomic_load_explicit(&record->state, memory_order_acquire);
+    if (state_settled(state) == CALL_UNSETTLED || state_is_taken(state) ||
+        atomic_load_explicit(&record->token, memory_order_relaxed) != 0 ||
+        bulkhead_has_share(place->segment, call_of(place)))
+        return false;
+    return calls_release(place->segment, call_of(place), place->holder);
 }
 
 /* Seldom, and apart, so that the short way has no part of it. */

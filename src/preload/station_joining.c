@@ -81,6 +81,7 @@ OWN_FRAME void station_equip(struct station *station, bool is_private, bool apar
     station->guard.keeps = left_behind_keeps;
     station->guard.target_named = target_named;
     station->guard.context = station;
+    station->guard.takes_short_way = true;
     station->guard.log = engine.log;
     memcpy(station->guard.program, engine.program, sizeof engine.program);
     atomic_store_explicit(&station->guard.ask_after_ns, 0, memory_order_relaxed);

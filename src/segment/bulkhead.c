@@ -191,6 +191,11 @@ static bool correct(struct segment *segment, uint32_t circuit, uint32_t call, ui
 
 /* --- taking and giving --- */
 
+bool bulkhead_has_share(const struct segment *segment, uint32_t call)
+{
+    return call < segment->capacity.calls && share_stage(load(&segment->calls[call].share)) != SHARE_NONE;
+}
+
 /* The record's last share was made void and may have been counted all the same: before it is forgotten. */
 static void drop_void(struct segment *segment, uint32_t call, uint64_t share)
 {

@@ -23,6 +23,9 @@
  */
 bool bulkhead_take(struct segment *segment, uint32_t circuit, uint32_t call, uint32_t limit);
 
+/* Whether the record bears a share, however far its taking or giving has come. */
+bool bulkhead_has_share(const struct segment *segment, uint32_t call);
+
 /*
  * Gives the record's share back, if it bears one and is `owner`'s, however far its taking or giving had come, before
  * the record itself is released; `limit` is the target's, or 0. For the owner, or when that is dead or has lost the

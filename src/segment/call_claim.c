@@ -94,7 +94,8 @@ static void raise_high(struct segment *segment, uint32_t call)
             return;
 }
 
-static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
+/* `raw`: the state word that it has then. */
+static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder, uint64_t *raw)
 {
     struct call *record = &segment->calls[call];
     uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed);
@@ -112,9 +113,9 @@ static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder)
     atomic_store_explicit(&record->number, 0, memory_order_relaxed);
     atomic_store_explicit(&record->token, 0, memory_order_relaxed);
     uint64_t state = atomic_load_explicit(&record->state, memory_order_relaxed);
+    *raw = state_pack(state_next_number(state), PHASE_ANSWERED, CALL_CLAIMED);
     /* Release: with CLAIMED comes what stands above. */
-    atomic_store_explicit(&record->state, state_pack(state_next_number(state), PHASE_ANSWERED, CALL_CLAIMED),
-                          memory_order_release);
+    atomic_store_explicit(&record->state, *raw, memory_order_release);
     return true;
 }
 
@@ -138,7 +139,7 @@ static uint32_t find_group(const struct segment *segment, uint32_t first)
     return groups;
 }
 
-uint32_t calls_claim(struct segment *segment, uint32_t holder)
+uint32_t calls_claim_raw(struct segment *segment, uint32_t holder, uint64_t *raw)
 {
     if (segment->map == NULL || holder == 0)
         return CALL_NONE;
@@ -147,7 +148,7 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder)
     uint32_t hint = atomic_load_explicit(&segment->map->calls_hint, memory_order_relaxed);
     if (hint >= segment->capacity.calls)
         hint = 0;
-    if (atomic_load_explicit(&segment->call_owner[hint], memory_order_relaxed) == 0 && claim_at(segment, hint, holder))
+    if (atomic_load_explicit(&segment->call_owner[hint], memory_order_relaxed) == 0 && claim_at(segment, hint, holder, raw))
         return hint;
     uint32_t group = hint / CALL_GROUP;
     for (unsigned int tries = 0; tries < TRIES_MAX; tries++) {
@@ -160,12 +161,19 @@ uint32_t calls_claim(struct segment *segment, uint32_t holder)
             continue;
         }
         uint32_t call = group * CALL_GROUP + (uint32_t)__builtin_ctzll(~taken);
-        if (claim_at(segment, call, holder)) {
+        if (claim_at(segment, call, holder, raw)) {
             atomic_store_explicit(&segment->map->calls_hint, call, memory_order_relaxed);
             return call;
         }
     }
     return CALL_NONE;
+}
+
+uint32_t calls_claim(struct segment *segment, uint32_t holder)
+{
+    uint64_t raw;
+
+    return calls_claim_raw(segment, holder, &raw);
 }
 
 /*

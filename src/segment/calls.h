@@ -47,6 +47,8 @@ uint32_t calls_number(const struct call_view *view);
 
 /* A free record, taken for `holder`; CALL_NONE if there is none. */
 uint32_t calls_claim(struct segment *segment, uint32_t holder);
+/* The same; `raw`: the view's that calls_fill and calls_begin go by. */
+uint32_t calls_claim_raw(struct segment *segment, uint32_t holder, uint64_t *raw);
 /*
  * Begins the call on a record that was claimed or reserved, as `view` has it, in two steps, between which the caller
  * counts it: calls_fill writes all but its state, and calls_begin makes it known, also to those who look for what is

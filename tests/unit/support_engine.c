@@ -121,6 +121,7 @@ int engine_bench_setup(void **state)
     guard->keeps = left_behind_keeps;
     guard->target_named = target_named;
     guard->context = &bench_station;
+    guard->takes_short_way = true;
     snprintf(guard->program, sizeof guard->program, "bench");
     guard->holder = process_join(&bench_station.segment, engine.program, 1);
     joined_epoch = lineage_epoch();
@@ -135,7 +136,7 @@ int engine_bench_setup(void **state)
 int engine_bench_setup_long(void **state)
 {
     int failed = engine_bench_setup(state);
-    bench_takes_short_way = false;
+    bench_takes_short_way = bench_station.guard.takes_short_way = false;
     return failed;
 }
 
