@@ -113,6 +113,8 @@ void http_request_read(struct http_request *request, const void *bytes, size_t c
             i += take_body(request, count - i);
             continue;
         }
+        if (request->state == AT_LINE && http_request_head_passes_line(byte[i]))
+            request_go(request, IN_OTHER_LINE);
         if (request->state == IN_OTHER_LINE)
             i += http_request_head_take_other_line(request, byte + i, count - i);
         if (i == count)

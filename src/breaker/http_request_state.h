@@ -73,6 +73,14 @@ void http_request_head_take(struct http_request *request, unsigned char byte);
  */
 size_t http_request_head_take_version(struct http_request *request, const unsigned char *bytes, size_t count);
 
+/* Whether a header line that begins so tells nothing; no: it may. */
+static inline bool http_request_head_passes_line(unsigned char byte)
+{
+    const unsigned char letter = byte | 0x20;
+
+    return letter > 'a' && letter <= 'z' && letter != 'c' && letter != 't' && letter != 'e';
+}
+
 /* The rest of a header line that tells nothing, as far as there is one: all but every byte of most heads. */
 size_t http_request_head_take_other_line(struct http_request *request, const unsigned char *bytes, size_t count);
 

@@ -11,6 +11,7 @@ from fixtures import (BARE, BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, in
 
 SAMPLER = BUILD / "tests/bench/sampler"
 PAIRS = 9 * 64  # of a send and a receive in each of its samples
+CONNECTIONS = 64
 
 setUpModule = require_build
 load_tests = ParallelSuite.load(2)
@@ -23,14 +24,14 @@ class Instructions(unittest.TestCase):
         self.assertEqual(result.status, 0, result)
         return int(re.search(r"Collected : (\d+)", result.stderr)[1])
 
-    def more(self, policy):
-        """How many more a guarded pair takes than a bare one, without start and end."""
+    def more(self, policy, walk="exchange", calls=PAIRS):
+        """How many more a guarded call takes than a bare one, without start and end."""
         sandbox = Sandbox(self)
         sandbox.policy(policy)
         few, many, few_bare, many_bare = in_parallel(
-            (lambda how=how, samples=samples: self.count(sandbox, how, samples))
+            (lambda how=how, samples=samples: self.count(sandbox, how, samples, walk))
             for how in (PRELOAD, BARE) for samples in (1, 7))
-        return ((many - few) - (many_bare - few_bare)) / (6 * PAIRS)
+        return ((many - few) - (many_bare - few_bare)) / (6 * calls)
 
     def test_a_process_that_never_connects_begins_and_ends_with_few(self):
         sandbox = Sandbox(self)
@@ -79,6 +80,13 @@ class Instructions(unittest.TestCase):
 
     def test_an_untracked_descriptor_costs_next_to_nothing(self):
         self.assertLess(self.more("[elsewhere]\nmatch = 127.0.0.99:1\n"), 40)
+
+    def test_a_connection_for_each_request_goes_the_short_way(self):
+        """From connect to close, with a request and its answer."""
+        for keys in ("", "response_timeout = 10s\n"):
+            with self.subTest(keys):
+                more = self.more(f"[all]\nmatch = 127.0.0.1:*\n{keys}", "connection", CONNECTIONS)
+                self.assertTrue(2000 < more < 4400, f"{more} (the long way takes above 6000)")
 
     def test_a_kept_connection_goes_the_short_way(self):
         for keys in ("", "response_timeout = 10s\n", "slow_call = 1s\n", "failure_rate = 0\n"):

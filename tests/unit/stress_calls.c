@@ -149,7 +149,19 @@ static void end_call(struct worker *worker, const struct attempt *attempt, uint3
         guard_settle(guard, call, &bench->target, worker->thread, &observation, now_ns);
     if (good && attempt != NULL)
         go_on(worker, attempt, call);
+    struct call_place place;
+    if (guard->takes_short_way && guard_call_place(guard, bench->circuit, call, &place) && guard_forget_short(&place))
+        return;
     guard_forget(guard, call, &bench->target, worker->thread, now_ns);
+}
+
+static void connected(struct guard *guard, struct guard_bench *bench, uint32_t call, uint64_t now_ns)
+{
+    struct call_place place;
+
+    if (!guard->takes_short_way || !guard_call_place(guard, bench->circuit, call, &place) ||
+        !guard_connected_short(&place, &bench->target, now_ns))
+        guard_connected(guard, call, &bench->target, now_ns);
 }
 
 static void one_step(struct worker *worker)
@@ -176,7 +188,7 @@ static void one_step(struct worker *worker)
     if (admission == ADMIT_PROBE)
         note_probe(worker);
     if (draw(worker, 2) == 0)
-        guard_connected(guard, call, &bench->target, now_ns);
+        connected(guard, bench, call, now_ns);
     if (draw(worker, 2) == 0)
         guard_requested(guard, call, &bench->target, now_ns);
     if (admission == ADMIT_PASS && draw(worker, 4) == 0 && worker->held_count < HELD_MAX) {
@@ -208,6 +220,7 @@ static pid_t start_process(struct guard_bench *bench, unsigned int process, uint
 
     if (child > 0)
         return child;
+    bench->guard.takes_short_way = process % 2;
     for (unsigned int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.bench = bench,
                                      .process = process,
