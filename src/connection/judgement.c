@@ -240,6 +240,6 @@ void judgement_forget(struct connection *connection)
 {
     struct guard *guard = &connection->station->guard;
     if (connection->epoch == lineage_epoch() && !(guard->takes_short_way && guard_forget_short(&connection->place)))
-        guard_forget(guard, connection->place.call, connection_target(connection),
-                     connection->place.call, clock_circuit_ns());
+        guard_forget(guard, connection->place.call, connection_target(connection), connection->place.call,
+                     clock_circuit_ns());
 }

@@ -165,8 +165,7 @@ static bool is_success(const struct target *target, const void *first, size_t co
 /* Whether what came may be what was sent, on a connection that leads to itself. */
 static inline bool may_be_own(const struct connection *connection, const void *first, size_t count)
 {
-    return connection_has(connection, CONNECTION_MAY_LOOP) &&
-           !connection_hears_another(connection, first, count);
+    return connection_has(connection, CONNECTION_MAY_LOOP) && !connection_hears_another(connection, first, count);
 }
 
 HOT bool short_exchange_answers(descriptor entry, const void *first, size_t count, int flags)

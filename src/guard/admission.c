@@ -274,9 +274,8 @@ static bool admit_short(struct guard *guard, const struct attempt *attempt, stru
     struct ticket ticket = {.address = ADDRESS_NONE};
     struct call_view view;
 
-    if (!guard->takes_short_way || circuit == NULL ||
-        !passes_plainly(guard, attempt, circuit, &ticket.generation) || tidying_is_due(guard, now_ns) ||
-        (*call = calls_claim_raw(segment, guard->holder, &view.raw)) == CALL_NONE)
+    if (!guard->takes_short_way || circuit == NULL || !passes_plainly(guard, attempt, circuit, &ticket.generation) ||
+        tidying_is_due(guard, now_ns) || (*call = calls_claim_raw(segment, guard->holder, &view.raw)) == CALL_NONE)
         return false;
     ticket.address = place_of_address(guard, attempt, circuit);
     *admission = ADMIT_PASS;

@@ -34,12 +34,13 @@ bool tidying_is_due(const struct guard *guard, uint64_t now_ns)
 {
     const uint64_t real_ns = clock_coarse_ns();
 
-    return is_after(atomic_load_explicit(&guard->ask_after_ns, memory_order_relaxed), real_ns) || lost_calls_is_due(guard, real_ns) ||
-           bury_is_due(guard->segment) || due_has_come(&guard->segment->map->calls_due, now_ns);
+    return is_after(atomic_load_explicit(&guard->ask_after_ns, memory_order_relaxed), real_ns) ||
+           lost_calls_is_due(guard, real_ns) || bury_is_due(guard->segment) ||
+           due_has_come(&guard->segment->map->calls_due, now_ns);
 }
 
 OWN_FRAME void tidying_do_some(struct guard *guard, const struct attempt *attempt, const struct circuit *circuit,
-                           uint64_t now_ns)
+                               uint64_t now_ns)
 {
     const bool refusing = circuit == NULL || circuit_is_blocked(circuit, now_ns);
     const uint64_t real_ns = clock_coarse_ns();

@@ -148,7 +148,8 @@ uint32_t calls_claim_raw(struct segment *segment, uint32_t holder, uint64_t *raw
     uint32_t hint = atomic_load_explicit(&segment->map->calls_hint, memory_order_relaxed);
     if (hint >= segment->capacity.calls)
         hint = 0;
-    if (atomic_load_explicit(&segment->call_owner[hint], memory_order_relaxed) == 0 && claim_at(segment, hint, holder, raw))
+    if (atomic_load_explicit(&segment->call_owner[hint], memory_order_relaxed) == 0 &&
+        claim_at(segment, hint, holder, raw))
         return hint;
     uint32_t group = hint / CALL_GROUP;
     for (unsigned int tries = 0; tries < TRIES_MAX; tries++) {

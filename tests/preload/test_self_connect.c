@@ -62,7 +62,6 @@ static void pending_attempt_that_meets_itself_is_refused_once_somebody_looks(voi
     assert_int_equal(error, 0);
     expect(&server, "1 failed:refused");
     ask_itself(&server, fd);
-
 }
 
 static int connected_to_itself(struct server *server)

@@ -105,8 +105,7 @@ static int sending(descriptor entry, int fd, size_t bytes)
 
 static bool spoke_shortly(descriptor entry, int fd, const struct iovec *vector, ssize_t result)
 {
-    bool spoke =
-        bench_takes_short_way && result > 0 && short_exchange_spoke(entry, fd, vector, 1, (size_t)result);
+    bool spoke = bench_takes_short_way && result > 0 && short_exchange_spoke(entry, fd, vector, 1, (size_t)result);
     bench_short_first += spoke;
     return spoke;
 }

@@ -382,7 +382,8 @@ static void an_answer_that_begins_otherwise_than_its_request_shows_a_peer_and_th
     static const struct {
         const char *request, *answer;
         unsigned int questions;
-    } cases[] = {{"query", "rows", 0}, {"+1", "+2", 0}, {"+", "+2", 1}, {"+2", "+", 1}, {"+2", "+2", 1}, {"", "rows", 1}};
+    } cases[] = {{"query", "rows", 0}, {"+1", "+2", 0}, {"+", "+2", 1},
+                 {"+2", "+", 1},       {"+2", "+2", 1}, {"", "rows", 1}};
     (void)state;
     bench_port = KERNEL_PORT;
     bench_policy("");
