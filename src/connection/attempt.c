@@ -61,6 +61,8 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     guard_call_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
     connection->raced_since = races_now();
     connection->address_key = destination->address_key;
+    connection->at = ticket->at;
+    connection->at_length = ticket->length;
     connection->sibling_count = destination->sibling_count;
     memcpy(connection->siblings, destination->siblings, sizeof connection->siblings);
     atomic_store_explicit(&connection->waiting_since_ns, real_ns, memory_order_relaxed);
@@ -87,6 +89,22 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
     return false;
 }
 
+static bool dissolves(const struct sockaddr *address, socklen_t length)
+{
+    return length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC;
+}
+
+/*
+ * A program asks how its attempt stands by the same connect once more. Then the address, where the kernel would have to
+ * be asked first whether it can be read, need not be, but for one that was made AF_UNSPEC in its place: see note_result.
+ */
+static bool asks_again(descriptor entry, const struct attempt_ticket *ticket)
+{
+    const struct connection *connection = descriptor_connection(entry) ? judgement_of(entry) : NULL;
+    return connection && connection->at == ticket->at && connection->at_length == ticket->length &&
+           connection_state(connection) == STATE_CONNECTING && !memory_is_at_hand(ticket->at, ticket->length);
+}
+
 /* A connect on a socket that is known already. True if that settles what to do with it. */
 static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t length, descriptor entry,
                                struct attempt_ticket *ticket, enum passage *passage)
@@ -95,7 +113,7 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
     *passage = PASSAGE_FREE;
     if (!connection) /* an ancestor's attempt, or one whose record has moved on */
         return judgement_of_anybody(entry) != NULL;
-    if (length >= sizeof address->sa_family && address->sa_family == AF_UNSPEC) {
+    if (!ticket->unread && dissolves(address, length)) {
         if (connection_has(connection, CONNECTION_UNIX))
             return true; /* the kernel will say EINVAL */
         rehearsal_over(connection, fd);
@@ -237,15 +255,22 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
     memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
     ticket->fd = fd;
     ticket->sends = sends;
+    ticket->at = address;
+    ticket->length = length;
     descriptor entry = descriptor_get(fd);
     /* The kernel refuses such addresses unread, or because they can't be read. */
     bool is_odd = !address || length > sizeof(struct sockaddr_storage);
-    if (!engine_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER || !memory_is_readable(address, length))
+    if (!engine_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER)
+        return PASSAGE_FREE;
+    ticket->unread = asks_again(entry, ticket);
+    if (!ticket->unread && !memory_is_readable(address, length))
         return PASSAGE_FREE;
     if (aside_stands(entry))
         return aside_further_connect(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
+    if (ticket->unread && !memory_is_readable(address, length)) /* its state has changed meanwhile */
+        return PASSAGE_FREE;
     edited_policy_look();
     const struct policy *policy = policy_keeping_hold();
     passage = begin_attempt(policy, fd, address, length, sends, ticket);
@@ -293,6 +318,13 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
         return;
     struct connection *connection = judgement_of(ticket->entry);
     if (!connection)
+        return;
+    /* The kernel has read it by now, and dissolved the association; what its attempt had come to nobody knows. */
+    if (ticket->unread && result >= 0 && dissolves(ticket->at, ticket->length)) {
+        judgement_part(ticket->entry, ticket->fd);
+        return;
+    }
+    if (ticket->unread && result < 0 && error == EFAULT) /* it is said of the address, and changes nothing */
         return;
     swap_follow(connection, ticket->fd);
     if (result >= 0 || error == EISCONN) {

@@ -31,10 +31,13 @@ enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED, PASSAGE_DIVERTED,
 struct attempt_ticket {
     descriptor entry; /* of the descriptor while it stands for this attempt */
     int fd;
-    int error;                  /* PASSAGE_REFUSED: the errno of the refusal */
-    bool again;                 /* a further connect on a pending socket: it asks how the attempt stands */
-    bool after_failure;         /* the socket's former attempt had failed */
-    int sends;                  /* the flags of a send that connects; 0: it is connect */
+    int error;                 /* PASSAGE_REFUSED: the errno of the refusal */
+    bool again;                /* a further connect on a pending socket: it asks how the attempt stands */
+    bool after_failure;        /* the socket's former attempt had failed */
+    int sends;                 /* the flags of a send that connects; 0: it is connect */
+    const struct sockaddr *at; /* the address, as it was given */
+    socklen_t length;
+    bool unread;                /* again, by the very same: nobody has read it before the kernel */
     bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
     uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
     struct swap_attempt outer;  /* what this thread was connecting before, inside another preload */
@@ -45,8 +48,8 @@ struct attempt_ticket {
 /*
  * Before the real connect (or a send with MSG_FASTOPEN). Publishes the attempt, for nothing after the real call is sure
  * to run (wget's siglongjmp). A refusal makes no system call, an admission one (SO_COOKIE), and one more for an address
- * that lies in memory which may go at any time (memory.h). `sends`: the flags of a send
- * (MSG_FASTOPEN is one of them), which has no fallback; 0: it is connect.
+ * that lies in memory which may go at any time (memory.h); who asks by the same address how a pending attempt stands,
+ * none. `sends`: the flags of a send (MSG_FASTOPEN is one of them), which has no fallback; 0: it is connect.
  */
 enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
                               struct attempt_ticket *ticket);

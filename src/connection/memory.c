@@ -153,17 +153,34 @@ static bool is_readable_data(uintptr_t first, uintptr_t last)
     return true;
 }
 
+/* On the thread's stack, or in the program's data: known to be readable, or asked for once. */
+static bool is_at_hand(uintptr_t first, uintptr_t last)
+{
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    return (first >= frame && last < own_stack_end(frame) && widen_window(frame / PAGE, last / PAGE)) ||
+           is_readable_data(first, last);
+}
+
+static bool is_range(uintptr_t first, size_t count, uintptr_t *last)
+{
+    return first >= LOWEST && !__builtin_add_overflow(first, count - 1, last);
+}
+
+bool memory_is_at_hand(const void *at, size_t count)
+{
+    uintptr_t first = (uintptr_t)at, last;
+    return count == 0 || (is_range(first, count, &last) && is_at_hand(first, last));
+}
+
 bool memory_is_readable(const void *at, size_t count)
 {
-    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0), first = (uintptr_t)at;
+    const uintptr_t first = (uintptr_t)at;
     uintptr_t last;
     if (count == 0)
         return true;
-    if (first < LOWEST || __builtin_add_overflow(first, count - 1, &last))
+    if (!is_range(first, count, &last))
         return false;
-    if (first >= frame && last < own_stack_end(frame) && widen_window(frame / PAGE, last / PAGE))
-        return true;
-    if (is_readable_data(first, last))
+    if (is_at_hand(first, last))
         return true;
     for (uintptr_t word = first - first % WORD;; word = (word / PAGE + 1) * PAGE) {
         if (!can_read_word(word))

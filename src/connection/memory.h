@@ -21,6 +21,8 @@ void memory_protected(void);
 
 /* Whether all of it can be read; where the kernel does not let us ask (seccomp), the program is trusted. */
 bool memory_is_readable(const void *at, size_t count);
+/* Whether that is known of it without a system call, but for one now and then; false: it may be readable all the same. */
+bool memory_is_at_hand(const void *at, size_t count);
 
 /* Whether a vector and all that it leads to can be read: for rehearsals, which take what the kernel never sees. */
 bool memory_vector_is_readable(const struct iovec *vector, size_t count);

@@ -112,7 +112,9 @@ struct connection {
     _Atomic bool is_childs;        /* PASSED since a child got the last answer, until one comes here again */
     _Atomic uint32_t fault;        /* FAULT_…; 0: none */
     _Atomic uint64_t cookie;       /* of its socket (SO_COOKIE) */
-    size_t sibling_count;          /* 0: it has no name */
+    const struct sockaddr *at;     /* where its attempt was given the address; it may have gone since */
+    socklen_t at_length;
+    size_t sibling_count;                 /* 0: it has no name */
     uint64_t siblings[CIRCUIT_ADDRESSES]; /* hashes of all addresses that its name has */
 };
 
