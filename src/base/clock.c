@@ -64,37 +64,23 @@ static bool is_hosts_time(void)
     return stat("/proc/self/ns/time", &own) == 0 && own.st_ino == HOSTS_TIME;
 }
 
-static void learn_offsets(void)
+/* Whether they are known now: without /proc they are not, and then this is taken for the host's time. */
+static bool ask_for_offsets(void)
 {
     char text[128];
-    clocks.ahead_ns = clocks.boot_ahead_ns = 0;
     if (is_hosts_time())
-        return;
+        return true;
     int fd = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return false;
     ssize_t length = bare_read(fd, text, sizeof text - 1);
     bare_close(fd);
     if (length <= 0 || !children_share_our_time())
-        return;
+        return false;
     text[length] = '\0';
     clocks.ahead_ns = offset_in(text, "monotonic");
     clocks.boot_ahead_ns = offset_in(text, "boottime");
-}
-
-bool clock_start(const char *file)
-{
-    learn_offsets();
-    clocks.replaced = NULL;
-    if (!file || !*file)
-        return true;
-    clocks.replaced = map_clock(file);
-    return clocks.replaced != NULL;
-}
-
-void clock_use(int (*gettime)(clockid_t, struct timespec *))
-{
-    clocks.read = gettime ? gettime : clock_gettime;
+    return true;
 }
 
 static uint64_t now(clockid_t clock)
@@ -103,6 +89,63 @@ static uint64_t now(clockid_t clock)
     if (clocks.read(clock, &time) != 0 || time.tv_sec < 0)
         return 0;
     return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+#define AS_FAR_NS NS_PER_MS
+#define READ_TOGETHER_NS (100 * NS_PER_US)
+
+struct distances {
+    uint64_t of_monotonic_ns, of_boot_ns;
+};
+
+/* False: the readings lie too far apart to tell. */
+static bool measure(struct distances *wall)
+{
+    uint64_t before_ns = now(CLOCK_MONOTONIC), boot_ns = now(CLOCK_BOOTTIME), wall_ns = clock_wall_ns();
+    *wall = (struct distances){.of_monotonic_ns = wall_ns - before_ns + clocks.ahead_ns,
+                               .of_boot_ns = wall_ns - boot_ns + clocks.boot_ahead_ns};
+    return now(CLOCK_MONOTONIC) - before_ns < READ_TOGETHER_NS;
+}
+
+/* Relaxed, as all of the note: each of its words is held against a clock of its own. */
+static bool is_as_far(_Atomic uint64_t *noted, uint64_t distance_ns)
+{
+    uint64_t noted_ns = atomic_load_explicit(noted, memory_order_relaxed);
+    return noted_ns != 0 && distance_ns - noted_ns + AS_FAR_NS <= 2 * AS_FAR_NS;
+}
+
+void clock_learn_offsets(struct clock_note *note)
+{
+    struct distances wall;
+    clocks.ahead_ns = clocks.boot_ahead_ns = 0;
+    if (note && measure(&wall) && is_as_far(&note->of_monotonic_ns, wall.of_monotonic_ns) &&
+        is_as_far(&note->of_boot_ns, wall.of_boot_ns))
+        return;
+    bool know = ask_for_offsets();
+    if (!note || !know || !measure(&wall))
+        return;
+    atomic_store_explicit(&note->of_monotonic_ns, wall.of_monotonic_ns, memory_order_relaxed);
+    atomic_store_explicit(&note->of_boot_ns, wall.of_boot_ns, memory_order_relaxed);
+}
+
+bool clock_replace(const char *file)
+{
+    clocks.replaced = NULL;
+    if (!file || !*file)
+        return true;
+    clocks.replaced = map_clock(file);
+    return clocks.replaced != NULL;
+}
+
+bool clock_start(const char *file)
+{
+    clock_learn_offsets(NULL);
+    return clock_replace(file);
+}
+
+void clock_use(int (*gettime)(clockid_t, struct timespec *))
+{
+    clocks.read = gettime ? gettime : clock_gettime;
 }
 
 uint64_t clock_circuit_ns(void)

@@ -19,14 +19,30 @@
 #include "base/units.h"
 
 /*
- * Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Learns how far
- * this time name space is ahead. Start-up only.
+ * For who shares memory with others of this host: how far the wall clock, which no time name space moves, is ahead of
+ * the host's others. Who finds it as far ahead is in no such name space, or in one that moves nothing. Void as soon as
+ * somebody sets the wall clock, and by a suspend; 0: nothing is noted. In shared memory: its layout is pinned there.
  */
+struct clock_note {
+    _Atomic uint64_t of_monotonic_ns, of_boot_ns;
+};
+
+/*
+ * Maps the clock file; NULL or "": the real clock. False (and the real clock) if it can't be mapped. Start-up only.
+ */
+bool clock_replace(const char *file);
+/*
+ * Learns how far this time name space is ahead; until then the kernel's clock is taken for the host's. Without a note
+ * that holds, /proc is asked, which costs a start some 30 microseconds, and the answer is noted. NULL: there is no
+ * place for one. Start-up only.
+ */
+void clock_learn_offsets(struct clock_note *note);
+/* Both. */
 bool clock_start(const char *file);
 /* Reads time through this function from now on (the real libc's, beneath other preloads). Start-up only. */
 void clock_use(int (*gettime)(clockid_t, struct timespec *));
 
-/* Set at start-up, before anybody reads time, and never again. In one cache line, for they are read together. */
+/* Set at start-up, and never again. In one cache line, for they are read together. */
 struct clocks {
     _Alignas(64) const _Atomic uint64_t *replaced; /* NULL: the circuits' clock is the real one */
     int (*read)(clockid_t, struct timespec *);

@@ -20,6 +20,7 @@
 #include "segment/circuit_evidence.h"
 #include "segment/circuits.h"
 #include "segment/layout.h"
+#include "segment/processes.h"
 
 /* How many owners are asked about by a call that finds no room. */
 #define ASKED_IN_NEED 16u
@@ -197,6 +198,13 @@ static bool has_room(struct guard *guard, const struct attempt *attempt, const s
             bulkhead_take(guard->segment, attempt->circuit, call, limit));
 }
 
+/* By now /proc may be gone; then this process's lock alone has to do. */
+OWN_FRAME static void introduce(struct guard *guard)
+{
+    if (process_introduce(guard->segment, guard->holder))
+        atomic_store_explicit(&guard->is_brief, false, memory_order_relaxed);
+}
+
 static void give_record(struct guard *guard, uint32_t call, const struct call_view *view, const struct target *target)
 {
     /* Not if it was taken from us: then it is another's by now. */
@@ -243,6 +251,8 @@ static bool begin(struct guard *guard, const struct attempt *attempt, struct cir
     const struct target *target = attempt->target;
     uint64_t timeout_ns = phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns;
 
+    if (__builtin_expect(atomic_load_explicit(&guard->is_brief, memory_order_relaxed), 0))
+        introduce(guard);
     uint64_t due_ns = calls_due_after(now_ns, timeout_ns);
     bool is_ours = calls_fill(guard->segment, call, view, attempt->circuit, ticket, now_ns, due_ns);
 

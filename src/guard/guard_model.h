@@ -22,6 +22,7 @@ struct guard {
     struct segment *segment;
     uint32_t holder; /* from process_join */
     uint32_t pid;
+    _Atomic bool is_brief; /* joined by process_join_briefly: the rest is said before the first call */
     char program[PROGRAM_NAME_MAX];
     const char *log; /* SOCKFUSE_LOG: a file to append transitions to, "stderr"; NULL or "": none */
     /*

@@ -82,12 +82,27 @@ static void put_in_force(struct station *station, enum target_scope scope)
     atomic_store_explicit(scope == SCOPE_PROCESS ? &engine.process : &engine.host, station, memory_order_release);
 }
 
+/* Once: what was read of the clock before stands corrected. */
+static void know_time(struct segment *segment)
+{
+    static bool known;
+    if (known)
+        return;
+    known = true;
+    segment_learn_time(segment);
+    engine.loaded_ns -= clocks.ahead_ns;
+    uint64_t now_ns = clock_real_ns();
+    atomic_store_explicit(&noted_use_ns, now_ns, memory_order_relaxed); /* by attaching */
+    atomic_store_explicit(&engine.checked_ns, now_ns, memory_order_relaxed);
+}
+
 static bool start(enum target_scope scope, struct segment_error *error)
 {
     struct segment segment;
     struct station *station;
     if (!(scope == SCOPE_PROCESS ? get_private(&segment) : get_file(&segment, true, error)))
         return false;
+    know_time(&segment);
     station = station_places_for(&segment, clock_real_ns());
     if (!station)
         return false;
@@ -104,10 +119,7 @@ bool station_start(enum target_scope scope, const char *(*environment)(const cha
     }
     if (scope == SCOPE_PROCESS)
         return start(scope, error);
-    uint64_t now_ns = clock_real_ns();
     standpoint_take(&standpoint);
-    atomic_store_explicit(&noted_use_ns, now_ns, memory_order_relaxed); /* by attaching */
-    atomic_store_explicit(&engine.checked_ns, now_ns, memory_order_relaxed);
     if (!state_places(environment, &places) || !state_places_name(&places, identity)) {
         strcpy(error->text, "the name of the state folder is too long");
         return false;

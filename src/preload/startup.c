@@ -227,9 +227,7 @@ static void set_log(const char *log)
 
 /*
  * At the start and not with the first connect: by then a service may have given up the right to open the file (setuid,
- * chroot, seccomp); and commands reach, and name, who runs. Of what a start takes beyond a bare one, nearly half goes
- * into the system calls of attaching and of reading /proc (who am I, to others), a quarter into pages, the rest into
- * the symbols that are looked up and the policy's text (tests/e2e/test_cost.py counts).
+ * chroot, seccomp); and commands reach, and name, who runs. What it costs is in src/README.md, "A start".
  */
 static bool attach(const struct policy *policy, struct segment_error *error)
 {
@@ -265,7 +263,7 @@ static bool become_ready(struct policy *policy)
     memory_start();
     preset_names(policy);
     engine.run = hash_of(environment("SOCKFUSE_RUN"));
-    if (!clock_start(environment("SOCKFUSE_CLOCK")))
+    if (!clock_replace(environment("SOCKFUSE_CLOCK")))
         complain("SOCKFUSE_CLOCK names no file of 8 bytes", "; the real clock is used");
     const char *log = environment("SOCKFUSE_LOG");
     if (log)

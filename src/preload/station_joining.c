@@ -22,7 +22,10 @@
 
 static uint32_t join(struct station *station, const struct policy *policy)
 {
-    uint32_t holder = process_join(&station->segment, engine.program, policy->revision);
+    bool is_start = !atomic_load_explicit(&engine.ready, memory_order_relaxed), is_known = true;
+    uint32_t holder = is_start ? process_join_briefly(&station->segment, engine.program, policy->revision, &is_known)
+                               : process_join(&station->segment, engine.program, policy->revision);
+    atomic_store_explicit(&station->guard.is_brief, !is_known, memory_order_relaxed);
     if (holder && engine.keeps_policy)
         process_runs(&station->segment, holder, policy->revision, true);
     /* A fork's child has looked at what its parent has. */

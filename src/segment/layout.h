@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "breaker/circuit.h"
 #include "breaker/latency.h"
 #include "policy/capacity.h"
@@ -19,6 +20,7 @@
 #include "segment/event.h"
 #include "segment/evidence_model.h"
 #include "segment/learnt.h"
+#include "segment/process_alive.h"
 #include "segment/segment_model.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x31657375666b6373) /* "sckfuse1", little endian */
@@ -147,8 +149,8 @@ struct segment_header {
     _Atomic uint32_t calls_hint;                          /* where a free one is likely */
     _Atomic uint32_t processes_high;
     uint32_t reserved;
-    _Atomic uint64_t log_lost; /* lines of SOCKFUSE_LOG that could not be written */
-    uint64_t reserved2;
+    _Atomic uint64_t log_lost;                 /* lines of SOCKFUSE_LOG that could not be written */
+    _Atomic uint64_t swept_ns;                 /* wall clock: when a start last swept the folder */
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
     _Alignas(64) _Atomic uint64_t calls_due;   /* no call is overdue before (due.h) */
     _Atomic uint32_t calls_cursor;             /* the group where the next look at others' calls begins */
@@ -161,7 +163,9 @@ struct segment_header {
     uint32_t reserved3;
     _Atomic uint64_t reloaded_ns;    /* real clock: the last time; its last bit is the number's */
     _Atomic uint64_t handover_at[2]; /* where in the file the last of the even and of the odd ones lies */
-    _Atomic uint64_t handover_spare[4];
+    /* What one starter has asked /proc for, so that the next ones need not (process_alive.c, base/clock.c). 0: nothing */
+    _Atomic uint64_t proc_spaces[PROC_SPACES];
+    struct clock_note clock_note;
     _Alignas(64) _Atomic uint32_t join_cursor; /* whom the next process asks that looks for a place (process_join.c) */
     _Atomic uint32_t given_up;                 /* not 0: its file was deleted, or is about to be */
     _Atomic uint64_t apart;                    /* calls that were guarded apart, while this file could not be opened */
@@ -242,6 +246,7 @@ LAYOUT_PIN(segment_header, no_room, 128);
 LAYOUT_PIN(segment_header, calls_high, 152);
 LAYOUT_PIN(segment_header, calls_hint, 156);
 LAYOUT_PIN(segment_header, processes_high, 160);
+LAYOUT_PIN(segment_header, swept_ns, 176);
 LAYOUT_PIN(segment_header, events_head, 192);
 LAYOUT_PIN(segment_header, calls_due, 256);
 LAYOUT_PIN(segment_header, burial, 272);
@@ -249,6 +254,8 @@ LAYOUT_PIN(segment_header, deaths, 280);
 LAYOUT_PIN(segment_header, reloads, 320);
 LAYOUT_PIN(segment_header, reloaded_ns, 328);
 LAYOUT_PIN(segment_header, handover_at, 336);
+LAYOUT_PIN(segment_header, proc_spaces, 352);
+LAYOUT_PIN(segment_header, clock_note, 368);
 LAYOUT_PIN(segment_header, join_cursor, 384);
 LAYOUT_PIN(segment_header, given_up, 388);
 LAYOUT_PIN(segment_header, apart, 392);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/ascii.h"
@@ -115,18 +116,57 @@ static uint64_t own_image(void)
     return chance & PROCESS_LIFE_MASK;
 }
 
+static uint64_t ask_for_space(void)
+{
+    struct stat space;
+    return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino & PROCESS_LIFE_MASK : 0;
+}
+
 OWN_FRAME void process_life_know_self(struct process_life *self)
 {
     struct stat_fields fields;
-    struct stat space;
     self->pid = (uint32_t)getpid();
     /* A /proc that was mounted in another pid name space numbers the processes otherwise: nothing in it is of use. */
     bool usable = read_stat("/proc/self/stat", &fields) && fields.pid == self->pid;
     self->start = usable ? fields.start : 0;
-    self->space = stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino & PROCESS_LIFE_MASK : 0;
+    self->space = ask_for_space();
     self->image = own_image();
     atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
     atomic_store_explicit(&own_proc, usable ? PROC_USABLE : PROC_UNUSABLE, memory_order_relaxed);
+}
+
+/* The device number of /proc, if that speaks of this process by the number that it has for itself; else 0. */
+static uint64_t own_proc_device(uint32_t pid)
+{
+    struct stat proc;
+    char text[16];
+    const char *at = text;
+    uint64_t number;
+    ssize_t length = readlink("/proc/self", text, sizeof text - 1);
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    if (!ascii_number(&at, &number) || number != pid || stat("/proc", &proc) != 0 || major(proc.st_dev) != 0)
+        return 0;
+    return minor(proc.st_dev);
+}
+
+/* A note is device:20 | space:44. A device is one mount of a /proc, which is of one name space. */
+void process_life_know_briefly(struct process_life *self, _Atomic uint64_t noted[PROC_SPACES])
+{
+    *self = (struct process_life){.pid = (uint32_t)getpid(), .image = own_image()};
+    uint64_t device = own_proc_device(self->pid);
+    for (unsigned int i = 0; i < PROC_SPACES && device != 0 && self->space == 0; i++) {
+        uint64_t note = atomic_load_explicit(&noted[i], memory_order_relaxed);
+        self->space = note >> PROCESS_LIFE_BITS == device ? note & PROCESS_LIFE_MASK : 0;
+    }
+    if (self->space == 0) {
+        self->space = ask_for_space();
+        if (device != 0 && self->space != 0)
+            atomic_store_explicit(&noted[device % PROC_SPACES], device << PROCESS_LIFE_BITS | self->space,
+                                  memory_order_relaxed);
+    }
+    atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
 }
 
 bool process_life_can_ask(uint64_t space)

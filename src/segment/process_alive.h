@@ -8,6 +8,7 @@
 #ifndef SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
 #define SOCKFUSE_SEGMENT_PROCESS_ALIVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,8 +22,16 @@ struct process_life {
     uint64_t image; /* drawn anew by the kernel at each exec; for this process itself only */
 };
 
-/* This process's own: some seven system calls. Asked again in a fork's child. */
+/* This process's own: some eight system calls. Asked again in a fork's child. */
 void process_life_know_self(struct process_life *self);
+
+/*
+ * The same without `start`, for which /proc would have to make what it has of this process: to look that up is what
+ * costs a start most. The name space is known by the /proc that this process sees, if one that sees the same has noted
+ * so. Start-up only: readlink(2) is not among the calls that a confined program allows.
+ */
+#define PROC_SPACES 2u
+void process_life_know_briefly(struct process_life *self, _Atomic uint64_t noted[PROC_SPACES]);
 
 /*
  * Whether this process can ask the kernel about one of that name space. An unknown one is taken for its own. No

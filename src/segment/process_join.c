@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/frame.h"
@@ -26,6 +27,7 @@
 
 struct newcomer {
     struct process_life life;
+    bool is_brief; /* its start is not known yet */
     const char *program;
     uint64_t revision;
     uint32_t questions; /* how many it may still ask */
@@ -87,19 +89,35 @@ static bool is_left_by_exec(const struct process_life *owner, const struct proce
            owner->image != self->image && owner->image != 0;
 }
 
-/* Looks through the used places, without a system call: the one that an exec left is better than any free one. */
-static uint32_t take_own_or_free(struct segment *segment, const struct newcomer *newcomer)
+/*
+ * Whether the place, which has this process's number, is free to be taken by it: its former image's, or that of one
+ * whose lock is gone, as is that of an image which left by exec before it said when it had started.
+ */
+static bool is_own(const struct segment *segment, uint32_t index, uint64_t claim, struct newcomer *newcomer)
+{
+    const struct process_slot *slot = &segment->processes[index];
+    struct process_life owner = slot_life(slot, claim);
+    if (owner.image == newcomer->life.image)
+        return false;
+    if (owner.start == 0)
+        return slot_is_proven(slot, claim) && proof_ask(segment, slot_holder(index, claim)) == LOCK_GONE;
+    if (newcomer->is_brief)
+        process_life_know_self(&newcomer->life);
+    newcomer->is_brief = false;
+    return is_left_by_exec(&owner, &newcomer->life);
+}
+
+/* Looks through the used places: the one that an exec left is better than any free one. */
+static uint32_t take_own_or_free(struct segment *segment, struct newcomer *newcomer)
 {
     uint32_t high = slots_high(segment), free_index = segment->capacity.processes;
     for (uint32_t index = 0; index < high; index++) {
-        struct process_slot *slot = &segment->processes[index];
-        uint64_t claim = slot_load_claim(slot);
+        uint64_t claim = slot_load_claim(&segment->processes[index]);
         if (slot_claim_pid(claim) == 0 && free_index == segment->capacity.processes)
             free_index = index;
-        if (slot_claim_pid(claim) != newcomer->life.pid)
+        if (slot_claim_pid(claim) != newcomer->life.pid || !is_own(segment, index, claim, newcomer))
             continue;
-        struct process_life owner = slot_life(slot, claim);
-        uint32_t holder = is_left_by_exec(&owner, &newcomer->life) ? take_place(segment, index, claim, newcomer) : 0;
+        uint32_t holder = take_place(segment, index, claim, newcomer);
         if (holder != 0)
             return holder;
     }
@@ -168,15 +186,16 @@ static uint32_t take_from_foreign(struct segment *segment, const struct newcomer
 }
 
 /* Marks the place as one that proves itself. */
-static void prove(struct segment *segment, uint32_t holder)
+static bool prove(struct segment *segment, uint32_t holder)
 {
     struct process_slot *slot = slot_of(segment, holder);
     void *page = slot != NULL ? proof_take(segment, holder) : NULL;
     if (page == NULL)
-        return;
+        return false;
     proof_keep(segment, page, holder);
     /* Release: who sees it finds the lock. Should the place be lost by now, its next owner has another epoch. */
     atomic_store_explicit(&slot->proof, SLOT_PROOF_TAKEN | (holder & HOLDER_EPOCH_MASK), memory_order_release);
+    return true;
 }
 
 static uint32_t find_place(struct segment *segment, struct newcomer *newcomer)
@@ -191,15 +210,50 @@ static uint32_t find_place(struct segment *segment, struct newcomer *newcomer)
     return holder != 0 ? holder : take_from_foreign(segment, newcomer);
 }
 
+static uint32_t join(struct segment *segment, struct newcomer *newcomer)
+{
+    uint32_t holder = 0;
+    newcomer->questions = ASKED_AT_ONCE;
+    /* With no question left the table is full, as far as one process looks. */
+    for (unsigned int round = 0; holder == 0 && round < JOIN_ROUNDS && newcomer->questions > 0; round++)
+        holder = find_place(segment, newcomer);
+    return holder;
+}
+
 OWN_FRAME uint32_t process_join(struct segment *segment, const char *program, uint64_t revision)
 {
-    struct newcomer newcomer = {.program = program, .revision = revision, .questions = ASKED_AT_ONCE};
-    uint32_t holder = 0;
+    struct newcomer newcomer = {.program = program, .revision = revision};
     process_life_know_self(&newcomer.life);
-    /* With no question left the table is full, as far as one process looks. */
-    for (unsigned int round = 0; holder == 0 && round < JOIN_ROUNDS && newcomer.questions > 0; round++)
-        holder = find_place(segment, &newcomer);
+    uint32_t holder = join(segment, &newcomer);
     if (holder != 0)
         prove(segment, holder);
     return holder;
+}
+
+OWN_FRAME uint32_t process_join_briefly(struct segment *segment, const char *program, uint64_t revision, bool *is_known)
+{
+    struct newcomer newcomer = {.program = program, .revision = revision, .is_brief = true};
+    process_life_know_briefly(&newcomer.life, segment->map->proc_spaces);
+    uint32_t holder = join(segment, &newcomer);
+    bool is_proven = holder != 0 && prove(segment, holder);
+    *is_known =
+        !newcomer.is_brief || (!is_proven && !segment_is_private(segment) && process_introduce(segment, holder));
+    return holder;
+}
+
+OWN_FRAME bool process_introduce(struct segment *segment, uint32_t holder)
+{
+    struct process_slot *slot = slot_of(segment, holder);
+    uint64_t claim = slot != NULL ? slot_claim_of(slot, holder) : 0;
+    /* A vfork's child is not the one that the place is about. */
+    if (claim == 0 || slot_claim_pid(claim) != (uint32_t)getpid())
+        return false;
+    struct process_life self;
+    uint64_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
+    uint64_t space = atomic_load_explicit(&slot->space, memory_order_relaxed);
+    process_life_know_self(&self);
+    /* Should the place be lost by now, these are another's words, or bear an epoch that is over. */
+    tagged_replace(&slot->start, start, self.start, holder);
+    tagged_replace(&slot->space, space, self.space, holder);
+    return true;
 }

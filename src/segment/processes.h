@@ -22,6 +22,13 @@
  */
 uint32_t process_join(struct segment *segment, const char *program, uint64_t revision);
 /*
+ * The same in a constructor, without a word of when this process started: its lock is enough, until calls are its own.
+ * `is_known`: all is said, for want of the lock, say; else process_introduce is to follow before the first call.
+ */
+uint32_t process_join_briefly(struct segment *segment, const char *program, uint64_t revision, bool *is_known);
+/* Says the rest. Some nine system calls. False: in a vfork's child, or the slot is another's. */
+bool process_introduce(struct segment *segment, uint32_t holder);
+/*
  * Gives the slot back at a clean exit; a holder that leaves records all the same counts as a death (dead_owners.h). Not
  * for one that a fork's child has from its parent. A walk over the records' owners, and one system call.
  */

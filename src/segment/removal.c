@@ -154,7 +154,7 @@ static uint64_t distance(uint64_t one, uint64_t other)
     return one > other ? one - other : other - one;
 }
 
-static bool may_be_over(const char *name)
+bool removal_may_sweep(const char *name)
 {
     size_t length = strlen(name);
     if (length < OVER_NAME_TAIL || length > NAME_MAX || !segment_is_name(name))
@@ -188,8 +188,9 @@ static bool sweep_one(const char *name, void *context)
     struct sweep *sweep = context;
     struct stat status;
     bool is_temporary = strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0;
-    if ((!is_temporary && !may_be_over(name)) || fstatat(sweep->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+    if ((!is_temporary && !removal_may_sweep(name)) ||
+        fstatat(sweep->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != geteuid())
         return true;
     if (!is_temporary)
         note_old(sweep, name, ns_of(&status.st_mtim));

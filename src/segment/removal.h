@@ -32,6 +32,9 @@ enum removal segment_remove_at(int folder, struct segment *segment, struct segme
  */
 bool segment_remove_file(const char *path, uint64_t device, uint64_t inode, struct segment_error *error);
 
+/* Whether a segment of that name is one of a run of `-t` or `-o`. */
+bool removal_may_sweep(const char *name);
+
 /*
  * Removes from the folder (open as `fd`) the temporary files of killed starters (older than a minute), and segments of
  * runs of `-t` and `-o` as above. Looks into two of them at most.

@@ -49,6 +49,11 @@ void segment_note_use(const struct segment *segment)
     utimensat(AT_FDCWD, segment->path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
+void segment_learn_time(struct segment *segment)
+{
+    clock_learn_offsets(segment_is_private(segment) ? NULL : &segment->map->clock_note);
+}
+
 const char *segment_identity(const struct segment *segment)
 {
     const char *identity = segment->map->identity;

@@ -66,6 +66,9 @@ bool segment_is_current(const struct segment *segment);
 void segment_give_up(struct segment *segment);
 bool segment_is_given_up(const struct segment *segment);
 
+/* Start-up only: clock_learn_offsets, with the note that is kept in the segment. */
+void segment_learn_time(struct segment *segment);
+
 /*
  * Notes in its file's time stamp that it is in use, for whoever looks for what is over. Attaching does so too. One
  * system call.

@@ -33,6 +33,8 @@
 #define ATTACH_ROUNDS 64u
 /* Who removes the folder between its opening and the making of the file is not likely to do so again at once. */
 #define FOLDER_TRIES 4u
+#define NOTED_FOR_NS (60 * NS_PER_S)
+#define SWEPT_FOR_NS (10 * NS_PER_S)
 
 _Static_assert(SEGMENT_IDENTITY_MAX == IDENTITY_MAX, "an identity can be read back");
 
@@ -120,6 +122,30 @@ static void clear_error(struct segment_error *error)
         error->text[0] = '\0';
 }
 
+/*
+ * As segment_note_use. What is swept when it is of no use must know exactly when it was used, of the rest a part of a
+ * minute is enough.
+ */
+static void note_use(int folder, const char *name, const struct stat *status)
+{
+    const uint64_t noted_ns = (uint64_t)status->st_mtim.tv_sec * NS_PER_S + (uint64_t)status->st_mtim.tv_nsec;
+    if (removal_may_sweep(name) || clock_wall_ns() - noted_ns > NOTED_FOR_NS)
+        utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Of many that start one after the other, one looks; but who may have made what is to be swept always does. */
+static bool sweep_is_due(struct segment *segment, bool attached)
+{
+    if (!attached || removal_may_sweep(strrchr(segment->path, '/') + 1))
+        return true;
+    _Atomic uint64_t *swept_ns = &segment->map->swept_ns;
+    const uint64_t now_ns = clock_wall_ns(); /* it may have been set back */
+    if (now_ns - atomic_load_explicit(swept_ns, memory_order_relaxed) < SWEPT_FOR_NS)
+        return false;
+    atomic_store_explicit(swept_ns, now_ns, memory_order_relaxed);
+    return true;
+}
+
 OWN_FRAME static bool attach(struct segment *segment, int folder, const char *name, const struct contents *contents,
                              bool makes, struct segment_error *error)
 {
@@ -130,7 +156,7 @@ OWN_FRAME static bool attach(struct segment *segment, int folder, const char *na
         case FOUND_GOOD:
             segment->device = (uint64_t)look.status.st_dev;
             segment->inode = (uint64_t)look.status.st_ino;
-            utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW); /* as in segment_note_use */
+            note_use(folder, name, &look.status);
             return true;
         case FOUND_MISSING:
             if (!makes)
@@ -186,7 +212,7 @@ static bool attach_at(struct segment *segment, const struct state_place *place, 
             return false;
         attached = attach(segment, fd, strrchr(place->segment, '/') + 1, &contents, makes, error);
         removed = !attached && makes && folder_is_removed(fd);
-        if (attaching->patient && makes)
+        if (attaching->patient && makes && sweep_is_due(segment, attached))
             folder_sweep(fd, place);
         bare_close(fd);
     }

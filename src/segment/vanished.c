@@ -14,33 +14,74 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/bare.h"
+#include "base/frame.h"
 #include "base/text.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
 
 /* --- the standpoint --- */
 
-void standpoint_take(struct standpoint *standpoint)
+static uint64_t mount_space(void)
 {
     struct stat status;
+    return fstatat(AT_FDCWD, "/proc/self/ns/mnt", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+void standpoint_take(struct standpoint *standpoint)
+{
+    struct statx root = {.stx_mask = 0};
     *standpoint = (struct standpoint){.user = geteuid()};
-    if (fstatat(AT_FDCWD, "/", &status, 0) == 0) {
-        standpoint->root_device = (uint64_t)status.st_dev;
-        standpoint->root_inode = (uint64_t)status.st_ino;
+    if (statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) == 0) {
+        standpoint->root_device = (uint64_t)makedev(root.stx_dev_major, root.stx_dev_minor);
+        standpoint->root_inode = root.stx_ino;
     }
-    if (fstatat(AT_FDCWD, "/proc/self/ns/mnt", &status, 0) == 0)
-        standpoint->mounts = (uint64_t)status.st_ino;
+    /* Another name space has other mounts, and none of those of this one. Linux 5.8 and later tell their numbers. */
+    standpoint->is_of_mount = (root.stx_mask & STATX_MNT_ID) != 0;
+    standpoint->mounts = standpoint->is_of_mount ? root.stx_mnt_id : mount_space();
+}
+
+#define NO_MOUNT UINT64_MAX
+
+/* The number behind "mnt_id:" of a descriptor's fdinfo. */
+static uint64_t mount_of(int fd)
+{
+    char text[256]; /* it stands in the third line */
+    struct text path;
+    text_start(&path, text, sizeof text);
+    text_add(&path, "/proc/self/fdinfo/");
+    text_add_unsigned(&path, (uint64_t)fd);
+    int info = folder_openat(AT_FDCWD, text, O_RDONLY, 0);
+    if (info < 0)
+        return NO_MOUNT;
+    ssize_t length = bare_read(info, text, sizeof text - 1);
+    bare_close(info);
+    text[length > 0 ? length : 0] = '\0';
+    const char *line = strstr(text, "mnt_id:"), *at = line ? line + strcspn(line, "0123456789") : "";
+    uint64_t number;
+    return ascii_number(&at, &number) ? number : NO_MOUNT;
+}
+
+/* By calls that a confined program allows. */
+OWN_FRAME static uint64_t mount_of_root(void)
+{
+    int root = folder_openat(AT_FDCWD, "/", O_PATH, 0);
+    uint64_t number = root >= 0 ? mount_of(root) : NO_MOUNT;
+    if (root >= 0)
+        bare_close(root);
+    return number;
 }
 
 bool standpoint_is_same(const struct standpoint *standpoint)
 {
-    struct standpoint now;
-    standpoint_take(&now);
-    return now.user == standpoint->user && now.root_device == standpoint->root_device &&
-           now.root_inode == standpoint->root_inode && now.mounts == standpoint->mounts;
+    struct stat root;
+    return geteuid() == standpoint->user && fstatat(AT_FDCWD, "/", &root, 0) == 0 &&
+           (uint64_t)root.st_dev == standpoint->root_device && (uint64_t)root.st_ino == standpoint->root_inode &&
+           (standpoint->is_of_mount ? mount_of_root() : mount_space()) == standpoint->mounts;
 }
 
 /* --- deleted? --- */

@@ -16,12 +16,17 @@
 /* Where paths lead from here, and as whom: what a process may change after its start. */
 struct standpoint {
     uint64_t root_device, root_inode;
-    uint64_t mounts; /* the inode of its mount name space; 0: unknown */
+    uint64_t mounts;  /* of its root: the mount's number, or the inode of the mount name space; 0: unknown */
+    bool is_of_mount; /* the former */
     uid_t user;
 };
 
-/* Three system calls each. */
+/*
+ * Two system calls. Start-up only: statx(2) is not among the calls that a confined program allows. With it /proc need
+ * not be asked, which costs a start more.
+ */
 void standpoint_take(struct standpoint *standpoint);
+/* Six. Opens descriptors: to be called undisturbed. */
 bool standpoint_is_same(const struct standpoint *standpoint);
 
 /*
