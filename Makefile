@@ -94,10 +94,12 @@ $(CORE) $(PRELOAD): EXTRA = $(LTO) $(FRAME_LIMIT)
 AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults file_path pattern policy target)
 $(AT_START): EXTRA = -Wno-frame-larger-than
 
-# Code and constants in one mapping (noseparate-code): two less to make and to end in every process that is started.
+# A start pays for mappings and pages. So code and constants are one mapping (noseparate-code), and variables are sorted
+# so that the small ones, which are those that a start writes, lie together.
 $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) \
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,noseparate-code \
+	    -ffunction-sections -fdata-sections -Wl,--sort-section=alignment \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
 

@@ -31,6 +31,16 @@ static inline bool ascii_is_letter(char byte)
     return ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z';
 }
 
+/* In any case of the letters. */
+static inline bool ascii_equal(const char *one, const char *other)
+{
+    while (*one != '\0' && ascii_lower(*one) == ascii_lower(*other)) {
+        one++;
+        other++;
+    }
+    return *one == *other;
+}
+
 /*
  * The decimal number at `*at`, behind which it moves; UINT64_MAX if it is that or more. False: no digit stands there.
  * No sign, and no blanks before it, as strtoull would take them.

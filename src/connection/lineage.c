@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -153,15 +154,15 @@ static void begin_child(void)
 
 void lineage_start(void)
 {
-    long size = sysconf(_SC_PAGESIZE);
+    const unsigned long size = getauxval(AT_PAGESZ);
     bool is_wiped = false;
-    void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED) {
-        is_wiped = madvise(page, (size_t)size, MADV_WIPEONFORK) == 0;
+        is_wiped = madvise(page, size, MADV_WIPEONFORK) == 0;
         if (is_wiped)
             lineage_page = page;
         else
-            munmap(page, (size_t)size);
+            munmap(page, size);
     }
     if (!is_wiped) /* a child by a raw clone is known by its pid alone */
         atomic_store_explicit(&is_shared, true, memory_order_relaxed);

@@ -43,7 +43,9 @@ static bool read_word(const char **text, char word[WORD_MAX])
 {
     *text += strspn(*text, SEPARATORS);
     const size_t length = strcspn(*text, SEPARATORS);
-    snprintf(word, WORD_MAX, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX), *text);
+    const size_t kept = length < WORD_MAX ? length : WORD_MAX - 1;
+    memcpy(word, *text, kept);
+    word[kept] = '\0';
     *text += length;
     return length > 0;
 }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/array.h"
+#include "base/ascii.h"
 #include "base/bare.h"
 #include "policy/distance.h"
 #include "policy/problem.h"
@@ -91,12 +91,12 @@ static void name_section(struct reader *reader, struct section *section, char *h
             return;
         }
         reader->defaults_line = reader->line;
-    } else if (strcasecmp(name, DEFAULTS) == 0) {
+    } else if (ascii_equal(name, DEFAULTS)) {
         problem_error(reader->problems, reader->line, "`[%s]` is no target's name; did you mean `[" DEFAULTS "]`?",
                       name);
         return;
     }
-    snprintf(section->name, sizeof section->name, "%s", name);
+    memcpy(section->name, name, strlen(name) + 1); /* header_complaint knows that it has room */
     section->is_bad = false;
 }
 

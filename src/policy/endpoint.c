@@ -207,6 +207,20 @@ static bool parse_unix(struct endpoint *endpoint, const char *name)
     return true;
 }
 
+bool endpoint_read_ipv4(const char *text, uint8_t address[4])
+{
+    for (unsigned int part = 0; part < 4; part++) {
+        uint64_t number;
+        if (part > 0 && *text++ != '.')
+            return false;
+        const char *first = text;
+        if (!ascii_number(&text, &number) || number > UINT8_MAX || (*first == '0' && text - first > 1))
+            return false;
+        address[part] = (uint8_t)number;
+    }
+    return *text == '\0';
+}
+
 /* The address that begins at `*at` and ends before `end`, with its zone if it is an IPv6 one. */
 static bool parse_address(struct endpoint *endpoint, int family, const char *at, const char *end)
 {
@@ -224,7 +238,7 @@ static bool parse_address(struct endpoint *endpoint, int family, const char *at,
         return false;
     memcpy(host, at, (size_t)(end - at));
     host[end - at] = '\0';
-    if (inet_pton(family, host, address) != 1)
+    if (family == AF_INET6 ? inet_pton(family, host, address) != 1 : !endpoint_read_ipv4(host, address))
         return false;
     if (family == AF_INET6)
         set_ipv6(endpoint, address, 0, (uint32_t)scope_id);

@@ -44,6 +44,9 @@ size_t endpoint_format(const struct endpoint *endpoint, char *text, size_t size)
 /* Reads what endpoint_format writes ("address:port", "[v6]:port", "unix:/path"). False if it is none. */
 bool endpoint_parse(struct endpoint *endpoint, const char *text);
 
+/* "192.0.2.1" as inet_pton reads it; that lies in a part of libc which a start that needs it has to be given first. */
+bool endpoint_read_ipv4(const char *text, uint8_t address[4]);
+
 /* The same of an address alone: "192.0.2.1", "2001:db8::1", "fe80::1%2". What is read has the port 0. */
 size_t endpoint_format_address(const struct endpoint *endpoint, char *text, size_t size);
 bool endpoint_parse_address(struct endpoint *endpoint, const char *text);

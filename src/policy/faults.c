@@ -108,7 +108,7 @@ bool faults_parse(struct target *target, const char *text, char *why_text, size_
     uint32_t sum = 0;
     if (strlen(text) >= sizeof copy)
         return complain(why, "too long; expected at most %u faults", FAULTS_MAX);
-    snprintf(copy, sizeof copy, "%s", text);
+    strcpy(copy, text);
     if (strcmp(text, "none") != 0) {
         for (char *part = strsep(&rest, ","); part != NULL; part = strsep(&rest, ",")) {
             if (!parse_fault(&read, part, &sum, why))

@@ -5,7 +5,6 @@
 #include "policy/file_path.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,9 +42,10 @@ static char *working_folder(void)
 
 char *policy_file_path(const char *name)
 {
-    char *folder = name[0] == '/' ? strdup("") : working_folder(), *path = NULL;
-    if (folder != NULL && asprintf(&path, "%s/%s", folder, name) < 0)
-        path = NULL;
+    char *folder = name[0] == '/' ? strdup("") : working_folder();
+    char *path = folder != NULL ? malloc(strlen(folder) + strlen(name) + 2) : NULL;
+    if (path != NULL)
+        strcpy(stpcpy(stpcpy(path, folder), "/"), name);
     free(folder);
     char *cleaned = path != NULL ? strdup(path) : NULL;
     if (cleaned == NULL) {

@@ -91,7 +91,8 @@ static bool parse_network(struct pattern *pattern, int family, const char *addre
 {
     struct endpoint *network = &pattern->network;
     const unsigned int width = family == AF_INET ? 32 : 128;
-    if (inet_pton(family, address, network->address) != 1)
+    if (family == AF_INET6 ? inet_pton(family, address, network->address) != 1
+                           : !endpoint_read_ipv4(address, network->address))
         return complain(why, "`%.60s` is no IPv%c address", address, family == AF_INET ? '4' : '6');
     network->family = family == AF_INET ? ENDPOINT_IPV4 : ENDPOINT_IPV6;
     pattern->kind = PATTERN_NETWORK;
@@ -195,7 +196,7 @@ static bool parse_host(struct pattern *pattern, char *host, struct complaint why
         *slash = '\0';
         return parse_network(pattern, AF_INET, host, slash + 1, why);
     }
-    if (inet_pton(AF_INET, host, ignored) == 1)
+    if (endpoint_read_ipv4(host, ignored))
         return parse_network(pattern, AF_INET, host, NULL, why);
     const bool suffix = strncmp(host, "*.", 2) == 0, any = strcmp(host, "*.") == 0;
     pattern->kind = suffix ? PATTERN_HOST_SUFFIX : PATTERN_HOST;
@@ -225,7 +226,8 @@ static bool parse_unix(struct pattern *pattern, const char *name, struct complai
 static bool is_ipv6(const char *text)
 {
     uint8_t ignored[16];
-    return inet_pton(AF_INET6, text, ignored) == 1;
+    const char *colon = strchr(text, ':'); /* one has two at least */
+    return colon != NULL && strchr(colon + 1, ':') != NULL && inet_pton(AF_INET6, text, ignored) == 1;
 }
 
 static bool complain_of_no_port(const char *text, struct complaint why)

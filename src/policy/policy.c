@@ -177,6 +177,8 @@ static bool set_identity(struct build *build, const char *const *patterns)
 static bool add_patterns_to_revision(struct policy *policy, const char *const *patterns)
 {
     struct identity identity;
+    if (patterns == NULL || *patterns == NULL)
+        return true;
     char *text = identity_write(NULL, patterns, NULL);
     const bool good = text != NULL && identity_read(&identity, text);
     if (good) {

@@ -121,9 +121,10 @@ static bool parse_duration(const struct value_rule *rule, const char *text, uint
         format_duration(rule->minimum, limit, sizeof limit);
         return complain(why, "too short; expected `%s` or more%s", limit, or_off);
     }
-    format_duration(rule->maximum, limit, sizeof limit);
-    if (decimal.digits / decimal.scale > rule->maximum / unit->value || (exact && *ns > rule->maximum))
+    if (decimal.digits / decimal.scale > rule->maximum / unit->value || (exact && *ns > rule->maximum)) {
+        format_duration(rule->maximum, limit, sizeof limit);
         return complain(why, "too long; expected `%s` or less", limit);
+    }
     if (!exact)
         return complain(why, "finer than a nanosecond; expected a duration such as `1.5s`");
     return true;
@@ -284,9 +285,9 @@ static bool parse_kinds(const struct value_rule *rule, const char *text, uint64_
 {
     *mask = 0;
     while (*(text += strspn(text, " \t,")) != '\0') { /* commas too: what is meant is plain */
-        char word[48];
+        char word[48] = "";
         const size_t length = strcspn(text, " \t,");
-        snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), text);
+        memcpy(word, text, length < sizeof word ? length : sizeof word - 1);
         const enum failure_kind kind = failure_kind_named(word);
         if (kind == FAILURE_NONE || (rule->maximum >> kind & 1) == 0)
             return complain_of_kind(rule, word, why);

@@ -133,10 +133,10 @@ bool real_is_another_copy(void)
     return self.base != next.base && !strcmp(slash ? slash + 1 : next.path, "libsockfuse.so");
 }
 
-bool real_connect_is_anothers(void)
+bool real_is_anothers(const void *pointer_to_function)
 {
     const char *(*of_libc)(void) = gnu_get_libc_version;
-    struct object libc = object_of(&of_libc), behind = object_of(&real.connect);
+    struct object libc = object_of(&of_libc), behind = object_of(pointer_to_function);
     return libc.path && behind.path && libc.base != behind.base;
 }
 

@@ -64,7 +64,7 @@ void real_resolve(void);
 
 /* Whether the function behind us is another copy of this library: then that one does the work. */
 bool real_is_another_copy(void);
-/* Whether the connect behind us is not libc's, but yet another preload's. */
-bool real_connect_is_anothers(void);
+/* Whether this pointer leads to a function that is not libc's, but yet another preload's. */
+bool real_is_anothers(const void *pointer_to_function);
 
 #endif

@@ -28,6 +28,7 @@
 #include "segment/processes.h"
 #include "segment/seldom.h"
 
+#define ERROR_BYTES sizeof(struct segment_error)
 #define OPTIONS_MAX 64u /* patterns or options that the environment can hold */
 
 struct engine engine;
@@ -166,7 +167,8 @@ static struct policy *find_policy(int argc, char *const *argv)
     const char *const *with_patterns = NULL, *const *with_options = NULL;
     const char *words;
     char *copies[2] = {NULL, NULL};
-    struct discovery *found = malloc(sizeof *found); /* not calloc: to clear such room is to be given its pages */
+    /* Not calloc: to clear such room is to be given its pages. What needs much room later is to find that free again. */
+    struct discovery *found = malloc(sizeof *found > ERROR_BYTES ? sizeof *found : ERROR_BYTES);
     if (!found)
         return NULL;
     found->path[0] = '\0';
@@ -194,7 +196,9 @@ static struct policy *find_policy(int argc, char *const *argv)
  * circuits are shared with processes that have no such preload. */
 static void use_own_clock(void)
 {
-    int (*gettime)(clockid_t, struct timespec *);
+    int (*gettime)(clockid_t, struct timespec *) = clock_gettime;
+    if (!real_is_anothers(&gettime))
+        return;
     void *libc = real.dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     void *found = libc ? dlsym(libc, "clock_gettime") : NULL;
     if (!found)
@@ -257,7 +261,7 @@ static bool become_ready(struct policy *policy)
     real_resolve();
     if (real_is_another_copy())
         return false;
-    swap_is_possible = real_connect_is_anothers();
+    swap_is_possible = real_is_anothers(&real.connect);
     use_own_clock();
     lineage_start();
     memory_start();

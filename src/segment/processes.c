@@ -62,6 +62,15 @@ void process_died(struct segment *segment, uint32_t holder)
         slots_count_death(segment);
 }
 
+/* For eyes alone, so a second does not matter: to write there would cost an end a page that it has only read. */
+static void note_leaving(struct segment *segment)
+{
+    _Atomic uint64_t *left_ns = &segment->map->left_ns;
+    uint64_t now_ns = clock_wall_ns();
+    if (now_ns - atomic_load_explicit(left_ns, memory_order_relaxed) >= NS_PER_S) /* or the clock was set back */
+        atomic_store_explicit(left_ns, now_ns, memory_order_relaxed);
+}
+
 void process_leave(struct segment *segment, uint32_t holder)
 {
     bool leaves = leaves_records(segment, holder);
@@ -71,7 +80,7 @@ void process_leave(struct segment *segment, uint32_t holder)
     if (gives && (leaves || leaves_records(segment, holder))) /* what another thread has claimed meanwhile */
         slots_count_death(segment);
     if (gives)
-        atomic_store_explicit(&segment->map->left_ns, clock_wall_ns(), memory_order_relaxed); /* for eyes alone */
+        note_leaving(segment);
     /* The page would keep the file, and its memory, also when that is deleted. */
     proof_drop(segment, holder);
 }

@@ -24,6 +24,16 @@ static void every_byte_is_what_it_is_in_the_c_locale(void **state)
     }
 }
 
+static void texts_are_equal_in_any_case(void **state)
+{
+    (void)state;
+    assert_true(ascii_equal("", ""));
+    assert_true(ascii_equal("Defaults", "dEFAULTS"));
+    assert_false(ascii_equal("defaults", "default"));
+    assert_false(ascii_equal("default", "defaults"));
+    assert_false(ascii_equal("[", "{")); /* a bit apart, as letters are */
+}
+
 static void expect_number(const char *text, uint64_t expected, size_t length)
 {
     uint64_t number = 7;
@@ -89,6 +99,7 @@ int main(void)
         cmocka_unit_test(a_number_ends_where_its_digits_do),
         cmocka_unit_test(what_does_not_fit_is_the_largest_that_does),
         cmocka_unit_test(signs_blanks_and_nothing_are_no_number),
+        cmocka_unit_test(texts_are_equal_in_any_case),
         cmocka_unit_test(so_many_digits_are_read_and_no_fewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

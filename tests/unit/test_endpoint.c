@@ -113,6 +113,32 @@ static void random_addresses_are_written_as_inet_ntop_does(void **state)
     }
 }
 
+static void ipv4_addresses_are_read_as_inet_pton_reads_them(void **state)
+{
+    static const char *const parts[] = {
+        "0", "1", "00", "01", "9",  "10", "099", "100", "255", "256", "1234567890123456789012",
+        ".", "",  " ",  "-1", "+1", "a",  "1x",  ".",   ".",   ".",   "."};
+    const size_t count = sizeof parts / sizeof *parts;
+    unsigned int read = 0;
+    (void)state;
+    srand(1);
+    for (unsigned int round = 0; round < 200000; round++) {
+        char text[256] = "";
+        uint8_t expected[4], address[4];
+        for (int part = 0; part < 4 + (rand() % 16 == 0); part++) {
+            strcat(text, part > 0 && rand() % 32 != 0 ? "." : "");
+            strcat(text, parts[(size_t)rand() % (rand() % 4 == 0 ? count : 10)]);
+        }
+        bool good = inet_pton(AF_INET, text, expected) == 1;
+        if (endpoint_read_ipv4(text, address) != good)
+            fail_msg("`%s`: inet_pton says %d", text, good);
+        if (good)
+            assert_memory_equal(address, expected, sizeof address);
+        read += good;
+    }
+    assert_true(read > 1000);
+}
+
 static void a_mapped_address_is_the_ipv4_address(void **state)
 {
     (void)state;
@@ -349,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_written_and_read_back),
         cmocka_unit_test(random_addresses_are_written_as_inet_ntop_does),
+        cmocka_unit_test(ipv4_addresses_are_read_as_inet_pton_reads_them),
         cmocka_unit_test(a_mapped_address_is_the_ipv4_address),
         cmocka_unit_test(a_zone_counts_for_link_local_addresses_alone),
         cmocka_unit_test(an_address_is_written_and_read_without_a_port),
