@@ -71,3 +71,8 @@ UNLESS_DEFINED int bare_mprotect(void *at, size_t length, int protection)
 {
     return mprotect(at, length, protection);
 }
+
+UNLESS_DEFINED int bare_gettime(clockid_t clock, struct timespec *time)
+{
+    return clock_gettime(clock, time);
+}

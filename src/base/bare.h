@@ -32,5 +32,10 @@ int bare_poll(struct pollfd *look, nfds_t count, int timeout_ms);
 int bare_nanosleep(const struct timespec *time, struct timespec *left);
 int bare_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct timespec *timeout);
 int bare_mprotect(void *at, size_t length, int protection);
+/*
+ * By a system call: for who reads a clock a few times in all it costs less than the pages of the vDSO and of libc's way
+ * there, which a process is given first.
+ */
+int bare_gettime(clockid_t clock, struct timespec *time);
 
 #endif

@@ -83,12 +83,15 @@ static bool ask_for_offsets(void)
     return true;
 }
 
+static uint64_t ns_of(const struct timespec *time)
+{
+    return time->tv_sec < 0 ? 0 : (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+}
+
 static uint64_t now(clockid_t clock)
 {
     struct timespec time;
-    if (clocks.read(clock, &time) != 0 || time.tv_sec < 0)
-        return 0;
-    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+    return clocks.read(clock, &time) == 0 ? ns_of(&time) : 0;
 }
 
 #define AS_FAR_NS NS_PER_MS
@@ -98,7 +101,7 @@ struct distances {
     uint64_t of_monotonic_ns, of_boot_ns;
 };
 
-/* False: the readings lie too far apart to tell. */
+/* False: the readings lie too far apart to be noted; who holds them against a note finds out by that. */
 static bool measure(struct distances *wall)
 {
     uint64_t before_ns = now(CLOCK_MONOTONIC), boot_ns = now(CLOCK_BOOTTIME), wall_ns = clock_wall_ns();
@@ -118,7 +121,8 @@ void clock_learn_offsets(struct clock_note *note)
 {
     struct distances wall;
     clocks.ahead_ns = clocks.boot_ahead_ns = 0;
-    if (note && measure(&wall) && is_as_far(&note->of_monotonic_ns, wall.of_monotonic_ns) &&
+    measure(&wall);
+    if (note && is_as_far(&note->of_monotonic_ns, wall.of_monotonic_ns) &&
         is_as_far(&note->of_boot_ns, wall.of_boot_ns))
         return;
     bool know = ask_for_offsets();
@@ -167,4 +171,10 @@ uint64_t clock_coarse_ns(void)
 uint64_t clock_wall_ns(void)
 {
     return now(CLOCK_REALTIME);
+}
+
+uint64_t clock_wall_seldom_ns(void)
+{
+    struct timespec time;
+    return bare_gettime(CLOCK_REALTIME, &time) == 0 ? ns_of(&time) : 0;
 }

@@ -62,6 +62,7 @@ uint64_t clock_real_ns(void);
 /* As clock_real_ns, but up to a tick of the kernel (1 to 10 ms) behind it, for a quarter of the price. */
 uint64_t clock_coarse_ns(void);
 uint64_t clock_wall_ns(void);
+uint64_t clock_wall_seldom_ns(void); /* the same, by a system call: see bare_gettime */
 /* A time of the real clock as the kernel takes it from this process. */
 static inline uint64_t clock_to_kernel_ns(uint64_t real_ns)
 {

@@ -24,8 +24,8 @@ struct group {
 };
 
 /* Roots of this file alone. The list of free groups: changes:32 | index + 1:32, as pool.c has it. */
-static struct group at_hand[GROUPS_AT_HAND];
-static pages_root chunks[GROUPS / GROUP_CHUNK];
+static _Alignas(64) struct group at_hand[GROUPS_AT_HAND];
+static _Alignas(64) pages_root chunks[GROUPS / GROUP_CHUNK];
 static _Atomic uint32_t high = 1; /* group 0 is none */
 static _Atomic uint64_t free_list;
 

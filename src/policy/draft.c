@@ -296,8 +296,37 @@ static bool read_line(struct reader *reader, char *logical, size_t length)
     return false;
 }
 
+/*
+ * As fparseln would read a file without backslashes, in which each line stands alone: a start need not be given the
+ * pages of libc's streams for it.
+ */
+static void read_plain_lines(struct reader *reader)
+{
+    size_t lines_read = 0;
+    for (const char *at = reader->raw_end, *next; at < reader->source_end; at = next) {
+        next = next_line(at, reader->source_end);
+        size_t length = (size_t)(next - at);
+        const char *comment = memchr(at, '#', length);
+        lines_read++;
+        if (comment == at)
+            continue;
+        if (comment != NULL)
+            length = (size_t)(comment - at);
+        else if (at[length - 1] == '\n')
+            length--;
+        char *logical = strndup(at, length);
+        if (logical == NULL) {
+            out_of_memory(reader);
+            return;
+        }
+        locate(reader, lines_read);
+        if (!read_line(reader, logical, length))
+            free(logical);
+    }
+}
+
 /* Backslashes stay as they are, for the globs of socket paths; only `\#` becomes `#` here. */
-static void read_lines(struct reader *reader, FILE *stream)
+static void read_stream(struct reader *reader, FILE *stream)
 {
     const char delimiters[3] = {'\\', '\\', '#'};
     size_t lines_read = 0, length;
@@ -315,6 +344,19 @@ static void read_lines(struct reader *reader, FILE *stream)
         out_of_memory(reader);
 }
 
+static void read_lines(struct reader *reader, const struct source *source)
+{
+    FILE *stream = bare_fmemopen(source->text, source->length, "r");
+    char buffer[STREAM_BUFFER];
+    if (stream == NULL) {
+        out_of_memory(reader);
+        return;
+    }
+    setvbuf(stream, buffer, _IOFBF, sizeof buffer); /* its own would be two pages of every process */
+    read_stream(reader, stream);
+    bare_fclose(stream);
+}
+
 void draft_read(struct draft *draft, const struct source *source, struct policy_problems *problems)
 {
     struct reader reader = {
@@ -322,15 +364,10 @@ void draft_read(struct draft *draft, const struct source *source, struct policy_
     *draft = (struct draft){0};
     if (source->length == 0)
         return;
-    FILE *stream = bare_fmemopen(source->text, source->length, "r");
-    char buffer[STREAM_BUFFER];
-    if (stream == NULL) {
-        out_of_memory(&reader);
-        return;
-    }
-    setvbuf(stream, buffer, _IOFBF, sizeof buffer); /* its own would be two pages of every process */
-    read_lines(&reader, stream);
-    bare_fclose(stream);
+    if (memchr(source->text, '\\', source->length) == NULL && memchr(source->text, '\0', source->length) == NULL)
+        read_plain_lines(&reader);
+    else
+        read_lines(&reader, source);
     find_sections_twice(&reader);
 }
 
@@ -341,51 +378,4 @@ void draft_free(struct draft *draft)
     free(draft->entries);
     free(draft->sections);
     *draft = (struct draft){0};
-}
-
-struct entry_place entry_begin(const struct entry *entry)
-{
-    struct entry_place place = {entry->raw, entry->raw + entry->raw_length, entry->line};
-    const char *equals = memchr(entry->raw, '=', entry->raw_length); /* no key has one in its name */
-    if (equals != NULL)
-        place.at = equals + 1;
-    return place;
-}
-
-/* Past the end of a line that is continued, if there is one here. */
-static bool skip_continuation(struct entry_place *place)
-{
-    if (place->end - place->at < 2 || place->at[0] != '\\' || place->at[1] != '\n')
-        return false;
-    place->at += 2;
-    place->line++;
-    return true;
-}
-
-/* One byte of a word; the file may have a backslash in front of a `#`, or continue the line within the word. */
-static bool skip_byte(struct entry_place *place, char byte)
-{
-    while (skip_continuation(place)) {
-    }
-    if (byte == '#' && place->end - place->at >= 2 && place->at[0] == '\\' && place->at[1] == '#')
-        place->at++;
-    if (place->at == place->end || *place->at != byte)
-        return false;
-    place->at++;
-    return true;
-}
-
-unsigned int entry_word_line(struct entry_place *place, const char *word)
-{
-    for (;;) {
-        if (skip_continuation(place))
-            continue;
-        if (place->at == place->end || strchr(BLANKS, *place->at) == NULL)
-            break;
-        place->at++;
-    }
-    const unsigned int line = place->line;
-    while (*word != '\0' && skip_byte(place, *word))
-        word++;
-    return line;
 }

@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bare.h"
 #include "connection/system.h"
+#include "preload/next_functions.h"
 
 /*
  * Stubs: the first call through a pointer that nobody has resolved yet. Other libraries' constructors run before ours,
@@ -76,19 +79,42 @@ static int real_ioctl(int fd, unsigned long request, void *argument)
 #define RESOLVED(name) real.name
 struct system sys = SYSTEM(EARLY);
 
+/* In the order of the pointers. */
+static const char names[] =
+#define SYMBOL(name, type, parameters, arguments) #name "\0"
+#define NEEDED SYMBOL
+#include "preload/symbols.def"
+    ;
+
+enum {
+#define SYMBOL(name, type, parameters, arguments) NUMBER_##name,
+#define NEEDED SYMBOL
+#include "preload/symbols.def"
+    FUNCTIONS
+};
+_Static_assert(FUNCTIONS * sizeof(void *) <= sizeof(struct real), "pointers and nothing else");
+
+/* The loader has the last word: what it says of one name must be so. An auditor may tell it something else of each. */
+static bool are_trustworthy(void *const found[FUNCTIONS])
+{
+    return !secure_getenv("LD_AUDIT") && found[NUMBER_connect] == dlsym(RTLD_NEXT, "connect");
+}
+
 void real_resolve(void)
 {
-    void *found;
-#define SYMBOL(name, type, parameters, arguments)                                                                      \
-    found = dlsym(RTLD_NEXT, #name);                                                                                   \
-    if (found)                                                                                                         \
-        memcpy(&real.name, &found, sizeof found);
-#define NEEDED SYMBOL
+    const char *name = names;
+    void *found[FUNCTIONS];
+    next_functions(names, names, FUNCTIONS, found);
+    if (!are_trustworthy(found))
+        memset(found, 0, sizeof found);
+    for (size_t i = 0; i < FUNCTIONS; i++, name += strlen(name) + 1) {
+        void *function = found[i] ? found[i] : dlsym(RTLD_NEXT, name);
+        if (function)
+            memcpy((char *)&real + i * sizeof function, &function, sizeof function);
+    }
+#define SYMBOL(name, type, parameters, arguments)
 #define OPTIONAL(name, type, parameters, arguments)                                                                    \
-    found = dlsym(RTLD_NEXT, #name);                                                                                   \
-    if (found)                                                                                                         \
-        memcpy(&real.name, &found, sizeof found);                                                                      \
-    else                                                                                                               \
+    if (real.name == early_##name)                                                                                     \
         real.name = missing_##name;
 #include "preload/symbols.def"
     sys = (struct system)SYSTEM(RESOLVED);
@@ -202,6 +228,15 @@ int bare_nanosleep(const struct timespec *time, struct timespec *left)
 int bare_sigtimedwait(const sigset_t *set, siginfo_t *information, const struct timespec *timeout)
 {
     return real.sigtimedwait(set, information, timeout);
+}
+
+int bare_gettime(clockid_t clock, struct timespec *time)
+{
+#if __SIZEOF_LONG__ == 8
+    return (int)real.syscall(SYS_clock_gettime, clock, (long)time, 0, 0, 0, 0);
+#else
+    return clock_gettime(clock, time); /* which of two calls has this libc's time */
+#endif
 }
 
 int bare_mprotect(void *at, size_t length, int protection)

@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/bare.h"
 #include "base/clock.h"
 #include "base/frame.h"
 #include "base/log.h"
@@ -193,10 +194,11 @@ static struct policy *find_policy(int argc, char *const *argv)
 }
 
 /* Reads time from libc itself, beneath preloads that bend it:
- * circuits are shared with processes that have no such preload. */
+ * circuits are shared with processes that have no such preload. Until then it comes by system calls. */
 static void use_own_clock(void)
 {
     int (*gettime)(clockid_t, struct timespec *) = clock_gettime;
+    clock_use(NULL);
     if (!real_is_anothers(&gettime))
         return;
     void *libc = real.dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -262,7 +264,6 @@ static bool become_ready(struct policy *policy)
     if (real_is_another_copy())
         return false;
     swap_is_possible = real_is_anothers(&real.connect);
-    use_own_clock();
     lineage_start();
     memory_start();
     preset_names(policy);
@@ -288,13 +289,16 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")) || sockfuse_command != NULL)
         return;
     int keep = errno;
+    clock_use(bare_gettime);
     log_begin(); /* before anything is opened here, which might get the number */
     strncpy(engine.program, program_name(), sizeof engine.program - 1);
     struct policy *policy = find_policy(argc, argv);
     engine_put_policy(policy);
     if (policy && policy->target_count)
         strncpy(engine.program, program_known_as(argc, argv), sizeof engine.program - 1);
-    if (policy && policy->target_count && become_ready(policy)) {
+    bool is_ready = policy && policy->target_count && become_ready(policy);
+    use_own_clock();
+    if (is_ready) {
         on_exit(connection_exit_handler, NULL);
         atomic_store_explicit(&engine.ready, true, memory_order_release);
     }

@@ -13,7 +13,7 @@
 
 /* The real function `meant`, for whoever called the wrapper. */
 #define FIND(name)                                                                                                     \
-    static struct foreign_callers callers;                                                                             \
+    static _Alignas(64) struct foreign_callers callers;                                                                \
     typeof(&wrap_##name) meant = (typeof(&wrap_##name))foreign_function(&callers, #name, __builtin_return_address(0),  \
                                                                         (const void *)wrap_##name)
 

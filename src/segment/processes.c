@@ -66,7 +66,7 @@ void process_died(struct segment *segment, uint32_t holder)
 static void note_leaving(struct segment *segment)
 {
     _Atomic uint64_t *left_ns = &segment->map->left_ns;
-    uint64_t now_ns = clock_wall_ns();
+    uint64_t now_ns = clock_wall_seldom_ns();
     if (now_ns - atomic_load_explicit(left_ns, memory_order_relaxed) >= NS_PER_S) /* or the clock was set back */
         atomic_store_explicit(left_ns, now_ns, memory_order_relaxed);
 }

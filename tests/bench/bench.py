@@ -118,7 +118,7 @@ class Bench:
 
         def measure():
             path, argv = os.path.join(self.folder, "tracked"), [self.sampler, "start", "0"]
-            found = sample((argv, self.bare(path)), (argv, self.guarded(path)), 12 * ROUNDS, lives=2)
+            found = sample((argv, self.bare(path)), (argv, self.guarded(path)), 20 * ROUNDS, lives=4)
             self.table.ratios(what, found, most_more=300, unit=1000)
         self.row(what, measure)
 
