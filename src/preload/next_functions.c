@@ -45,8 +45,7 @@ static bool has(const struct dl_phdr_info *object, uintptr_t address)
     return false;
 }
 
-/* The loader puts addresses here, but where it can't write it leaves offsets.
- */
+/* The loader puts addresses here, but where it can't write it leaves offsets. */
 static const void *address_of(const struct dl_phdr_info *object, const ElfW(Dyn) * entry)
 {
     const uintptr_t at = (uintptr_t)entry->d_un.d_ptr;
@@ -82,8 +81,7 @@ static uint32_t hash_of_name(const char *name)
     return hash;
 }
 
-/* Whether a name without a version leads here: to a version that stands for
- * all, and to what the object has itself. */
+/* Whether a name without a version leads here: to a version that stands for all, and to what the object has itself. */
 static bool is_meant(const struct tables *tables, uint32_t index)
 {
     const ElfW(Sym) *symbol = &tables->symbols[index];

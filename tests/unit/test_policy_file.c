@@ -405,6 +405,44 @@ static void a_file_that_is_no_policy_has_so_many_errors_and_no_more(void **state
     free(text);
 }
 
+/* A backslash in one line makes all of them be read by fparseln. */
+static void a_policy_is_read_alike_with_fparseln_and_without(void **state)
+{
+    static const char *const parts[] = {
+        "[a]", "[b", "]",         "match",      " = ", "10.0.0.1:1", "#",
+        "# x", "\n", "\n",        "\n",         " ",   "\t",         "failure_threshold",
+        "=",   "3",  "jitter=5%", "[defaults]", "\r",  "\r\n"};
+    (void)state;
+    srand(7);
+    for (unsigned int round = 0; round < 3000; round++) {
+        char text[512] = "", other[600];
+        for (int i = rand() % 40; i > 0; i--)
+            strcat(text, parts[(size_t)rand() % (sizeof parts / sizeof *parts)]);
+        snprintf(other, sizeof other, "%s\n[last]\nmatch = unix:/%s\n", text, "a");
+        strcat(text, "\n[last]\nmatch = unix:/\\a\n");
+        struct policy_problems plain, escaped;
+        struct policy *one = policy_from_text("/x.policy", other, 1, &plain);
+        struct policy *two = policy_from_text("/x.policy", text, 1, &escaped);
+        assert_int_equal(one == NULL, two == NULL);
+        assert_int_equal(plain.count, escaped.count);
+        for (size_t i = 0; i < plain.count; i++) {
+            assert_int_equal(plain.at[i].line, escaped.at[i].line);
+            if (strcmp(plain.at[i].text, escaped.at[i].text) != 0)
+                fail_msg("%s: %s / %s", other, plain.at[i].text, escaped.at[i].text);
+        }
+        for (size_t i = 0; one != NULL && i < one->target_count; i++) {
+            assert_string_equal(one->targets[i].name, two->targets[i].name);
+            assert_int_equal(one->targets[i].line, two->targets[i].line);
+            assert_int_equal(one->targets[i].keys_set, two->targets[i].keys_set);
+            assert_int_equal(one->targets[i].pattern_count, two->targets[i].pattern_count);
+        }
+        policy_free(one);
+        policy_free(two);
+        policy_problems_free(&plain);
+        policy_problems_free(&escaped);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +462,7 @@ int main(void)
         cmocka_unit_test(many_patterns_of_a_section_are_read_in_linear_time),
         cmocka_unit_test(ten_thousand_lines_are_read_in_linear_time),
         cmocka_unit_test(a_file_that_is_no_policy_has_so_many_errors_and_no_more),
+        cmocka_unit_test(a_policy_is_read_alike_with_fparseln_and_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
