@@ -13,6 +13,7 @@
 
 #include "breaker/circuit.h"
 #include "breaker/counters.h"
+#include "breaker/histogram.h"
 #include "segment/segment_model.h"
 
 #define WAIT_BOUNDS 18u
@@ -50,5 +51,19 @@ struct metrics {
     size_t circuit_count, policy_count;
     size_t unreadable; /* segments and folders that could not be looked into */
 };
+
+/* The labels of a policy; and of a circuit, unless `target` is NULL. To be freed, or to be given to what follows. */
+char *metrics_labels(const char *user, const char *policy, const char *target, const char *destination);
+/* One more, as zeros; it moves with the next one. */
+struct metered_circuit *metrics_add_circuit(struct metrics *metrics);
+struct metered_policy *metrics_add_policy(struct metrics *metrics);
+/* After the last one: what has the same labels is added up, and all stands in the order of the labels. */
+void metrics_merge(struct metrics *metrics);
+void metrics_free(struct metrics *metrics);
+
+/* The bounds of metered_waits, ascending: each stands where a bucket of histogram.h begins. */
+uint64_t metrics_bound_ns(unsigned int bound);
+/* Into one that began as zeros, and once. */
+void metered_waits_add(struct metered_waits *waits, const struct distribution *distribution);
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "cli/metrics_collect.h"
 
 #define US_PER_S (NS_PER_S / NS_PER_US)
 
