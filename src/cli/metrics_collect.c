@@ -13,9 +13,18 @@
 #include "cli/running.h"
 #include "segment/circuits.h"
 
-/* The circuit's place may have gone to another destination since the row was read: then nothing is known of its waits. */
-static void read_waits(struct metered_circuit *circuit, const struct segment *segment, const struct row *row,
-                       uint64_t now_ns, struct latency_view *room)
+static void read_faults(struct metered_circuit *circuit, const struct segment *segment, const struct row *row)
+{
+    struct local_fault_view faults[LOCAL_FAULTS];
+    const struct circuit_entry *entry = circuits_entry(segment, row->circuit);
+    const unsigned int count = entry != NULL ? local_faults_read(entry, faults) : 0;
+    for (unsigned int i = 0; i < count; i++)
+        metered_fault_add(circuit, faults[i].error, faults[i].count);
+}
+
+/* The circuit's place may have gone to another destination since the row was read: then nothing more is known. */
+static void read_more(struct metered_circuit *circuit, const struct segment *segment, const struct row *row,
+                      uint64_t now_ns, struct latency_view *room)
 {
     struct circuit_texts texts;
     latency_read(circuits_latency(segment, row->circuit), now_ns, room);
@@ -25,6 +34,7 @@ static void read_waits(struct metered_circuit *circuit, const struct segment *se
     circuit->waited_us = room->waited_us;
     metered_waits_add(&circuit->connects, &room->connects);
     metered_waits_add(&circuit->answers, &room->answers);
+    read_faults(circuit, segment, row);
 }
 
 /* The statuses of their own counter that the policy has as failures: these are told from the start. */
@@ -92,7 +102,7 @@ bool metrics_add(struct metrics *metrics, const struct selected *selected, uint6
         for (size_t i = 0; i < rows.count; i++) {
             add_row(metrics, selected, &running, &rows.at[i]);
             if (rows.at[i].called)
-                read_waits(&metrics->circuits[metrics->circuit_count - 1], segment, &rows.at[i], now_ns, room);
+                read_more(&metrics->circuits[metrics->circuit_count - 1], segment, &rows.at[i], now_ns, room);
         }
         rows_free(&rows);
         free(room);

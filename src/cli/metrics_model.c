@@ -134,6 +134,25 @@ static void merge_waits(struct metered_waits *waits, const struct metered_waits 
     waits->sum_us = sum_of(waits->sum_us, more->sum_us);
 }
 
+/* The place of an error; the last one, which is that of all others, when there is none left. */
+static struct metered_fault *fault_of(struct metered_circuit *circuit, int error)
+{
+    for (unsigned int i = 0; i < circuit->fault_count; i++)
+        if (circuit->faults[i].error == error)
+            return &circuit->faults[i];
+    if (circuit->fault_count >= METERED_FAULTS - 1 && error != 0)
+        return fault_of(circuit, 0);
+    struct metered_fault *fault = &circuit->faults[circuit->fault_count++];
+    *fault = (struct metered_fault){.error = error};
+    return fault;
+}
+
+void metered_fault_add(struct metered_circuit *circuit, int error, uint64_t count)
+{
+    struct metered_fault *fault = fault_of(circuit, error);
+    fault->count = sum_of(fault->count, count);
+}
+
 /* Of two places of one circuit, or two segments of one policy: the sums, and the worse of what is no sum. */
 static void merge_circuit(struct metered_circuit *circuit, const struct metered_circuit *more)
 {
@@ -158,6 +177,8 @@ static void merge_circuit(struct metered_circuit *circuit, const struct metered_
     circuit->statuses |= more->statuses;
     merge_waits(&circuit->connects, &more->connects);
     merge_waits(&circuit->answers, &more->answers);
+    for (unsigned int i = 0; i < more->fault_count; i++)
+        metered_fault_add(circuit, more->faults[i].error, more->faults[i].count);
 }
 
 static void merge_policy(struct metered_policy *policy, const struct metered_policy *more)

@@ -14,13 +14,22 @@
 #include "breaker/circuit.h"
 #include "breaker/counters.h"
 #include "breaker/histogram.h"
+#include "segment/local_faults.h"
 #include "segment/segment_model.h"
 
 #define WAIT_BOUNDS 18u
+/* Of a circuit in two files: what finds no place of its own is among the others. */
+#define METERED_FAULTS (2 * LOCAL_FAULTS)
 
 /* How many waits were shorter than each bound, and all of them; their sum, by the middles of the fine buckets. */
 struct metered_waits {
     uint64_t below[WAIT_BOUNDS], count, sum_us;
+};
+
+/* Calls that failed by one error of this host's; 0: several others. */
+struct metered_fault {
+    int error;
+    uint64_t count;
 };
 
 struct metered_circuit {
@@ -37,6 +46,8 @@ struct metered_circuit {
     uint32_t connections, max_connections;
     uint32_t statuses; /* a bit for each place of COUNT_HTTP_STATUS that the policy lists */
     struct metered_waits connects, answers;
+    struct metered_fault faults[METERED_FAULTS];
+    unsigned int fault_count;
 };
 
 struct metered_policy {
@@ -60,6 +71,9 @@ struct metered_policy *metrics_add_policy(struct metrics *metrics);
 /* After the last one: what has the same labels is added up, and all stands in the order of the labels. */
 void metrics_merge(struct metrics *metrics);
 void metrics_free(struct metrics *metrics);
+
+/* As local_faults.h counts: each error once. */
+void metered_fault_add(struct metered_circuit *circuit, int error, uint64_t count);
 
 /* The bounds of metered_waits, ascending: each stands where a bucket of histogram.h begins. */
 uint64_t metrics_bound_ns(unsigned int bound);

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/errno_name.h"
+#include "base/text.h"
 #include "base/units.h"
 
 #define US_PER_S (NS_PER_S / NS_PER_US)
@@ -122,6 +124,18 @@ static void slow(const struct exposition *exposition, const struct metered_circu
 static void charged(const struct exposition *exposition, const struct metered_circuit *circuit)
 {
     number(exposition, NULL, circuit->counts[COUNT_OVERDUE]);
+}
+
+/* As the kernel names them. One that a circuit has not met is not told: there are too many. */
+static void local_faults(const struct exposition *exposition, const struct metered_circuit *circuit)
+{
+    for (unsigned int i = 0; i < circuit->fault_count; i++) {
+        char name[32];
+        struct text text;
+        text_start(&text, name, sizeof name);
+        text_add_errno(&text, circuit->faults[i].error);
+        named(exposition, "error", circuit->faults[i].error == 0 ? "other" : name, circuit->faults[i].count);
+    }
 }
 
 static void refusals(const struct exposition *exposition, const struct metered_circuit *circuit)
@@ -275,6 +289,8 @@ static const struct family families[] = {
     {"sockfuse_slow_calls", COUNTER, NULL, "Successes whose answer took longer than slow_call.", .circuit = slow},
     {"sockfuse_overdue_calls", COUNTER, NULL, "Calls that were charged at their limit while they still hung.",
      .circuit = charged},
+    {"sockfuse_local_faults", COUNTER, NULL, "Calls that failed on this side, by error; they are neutral outcomes.",
+     .circuit = local_faults},
     {"sockfuse_refusals", COUNTER, NULL, "Calls that were refused locally, by reason.", .circuit = refusals},
     {"sockfuse_fallbacks", COUNTER, NULL, "Refused calls that were connected to the fallback instead.",
      .circuit = fallbacks},

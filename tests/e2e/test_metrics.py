@@ -17,7 +17,7 @@ import yaml  # noqa: E402
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus  # noqa: E402
 
-from fixtures import (ROOT, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, answer_status,  # noqa: E402
+from fixtures import (PYTHON, ROOT, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, answer_status,  # noqa: E402
                       eventually, flapping, stay_silent)
 from test_everybody import Users as SeveralUsers  # noqa: E402
 
@@ -31,6 +31,16 @@ CIRCUIT_LABELS = {"user", "policy", "target", "destination"}
 MORE_LABELS = {"sockfuse_circuit_state": {"state"}, "sockfuse_calls_total": {"outcome", "kind"},
                "sockfuse_refusals_total": {"reason"}, "sockfuse_transitions_total": {"to"},
                "sockfuse_probes_total": {"result"}}
+
+
+# A second connection from the port of the first one to the same place, which the kernel can't tell from it.
+TWICE = """import socket, sys
+first, second = socket.socket(), socket.socket()
+for made in first, second:
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", 0 if made is first else first.getsockname()[1]))
+    print(made.connect_ex(("127.0.0.1", int(sys.argv[1]))))
+"""
 
 
 class Metrics:
@@ -159,6 +169,15 @@ class Text(Reading):
         metrics = self.metrics()
         self.assertEqual(metrics.value("sockfuse_circuit_forced"), 1)
         self.assertEqual(metrics.by("sockfuse_circuit_state", "state"), {"open": 1})
+
+    def test_faults_on_this_side_are_told_by_error(self):
+        server = self.server(stay_silent)
+        self.sandbox.guard(server)
+        process = self.sandbox.popen([PYTHON, "-c", TWICE, str(server.port)])
+        self.assertEqual(process.wait(60), 0)
+        metrics = self.metrics()
+        self.assertEqual(metrics.by("sockfuse_local_faults_total", "error"), {"EADDRNOTAVAIL": 1})
+        self.assertEqual(metrics.by("sockfuse_calls_total", "kind", outcome="neutral")["local"], 1)
 
     def test_the_bounds_of_histograms_are_borders_of_what_was_counted(self):
         self.sandbox = Sandbox(self)
@@ -355,7 +374,8 @@ class Shipped(Reading):
 
     def check(self, expressions):
         self.assertTrue(expressions)
-        names = {sample.name for sample in self.written.samples}
+        names = {sample.name for sample in self.written.samples} | {"sockfuse_local_faults_total"}  # once there is one
+        self.assertIn("sockfuse_local_faults", self.written.families)
         labels = {label for sample in self.written.samples for label in sample.labels} | {"instance"}
         for expression in expressions:
             self.assertTrue(names_in(expression), expression)

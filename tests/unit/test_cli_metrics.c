@@ -104,6 +104,29 @@ static void circuits_that_have_the_same_labels_are_one_and_the_worse_state_is_th
     metrics_free(&metrics);
 }
 
+static void faults_on_this_side_are_counted_by_error_and_those_without_a_place_together(void **state)
+{
+    struct metrics metrics = {.circuits = NULL};
+    uint64_t sum = 0;
+    (void)state;
+    told(&metrics, "a", CIRCUIT_CLOSED);
+    for (int other = 0; other < 3; other++) {
+        struct metered_circuit *more = told(&metrics, "a", CIRCUIT_CLOSED);
+        for (int i = 0; i < (int)LOCAL_FAULTS; i++)
+            metered_fault_add(more, i == 0 ? 0 : other * (int)LOCAL_FAULTS + i, 10);
+    }
+    metrics_merge(&metrics);
+    const struct metered_circuit *circuit = &metrics.circuits[0];
+    assert_in_range(circuit->fault_count, 2, METERED_FAULTS);
+    for (unsigned int i = 0; i < circuit->fault_count; i++) {
+        sum += circuit->faults[i].count;
+        for (unsigned int j = 0; j < i; j++)
+            assert_int_not_equal(circuit->faults[i].error, circuit->faults[j].error);
+    }
+    assert_int_equal(sum, 3 * 10 * LOCAL_FAULTS);
+    metrics_free(&metrics);
+}
+
 /* The text in one format; to be freed. */
 static char *text_of(const struct metrics *metrics, enum metrics_format format)
 {
@@ -155,6 +178,7 @@ int main(void)
         cmocka_unit_test(each_wait_is_counted_below_those_bounds_that_it_is_below),
         cmocka_unit_test(buckets_of_damaged_memory_still_ascend),
         cmocka_unit_test(circuits_that_have_the_same_labels_are_one_and_the_worse_state_is_theirs),
+        cmocka_unit_test(faults_on_this_side_are_counted_by_error_and_those_without_a_place_together),
         cmocka_unit_test(a_label_can_neither_end_itself_nor_drive_a_terminal),
         cmocka_unit_test(a_counter_is_named_by_its_family_in_one_format_and_by_its_sample_in_the_other),
     };
