@@ -1,6 +1,7 @@
 // The chain of a cascade with its root: who waits for whom now, and who called whom in vain during an outage. It is a
 // tree of lists, so that it reads, wraps and prints as text does.
 import { calls, clock, count, h, span } from "./format.js";
+import { inversions } from "./giving_up.js";
 
 const DEPTH_MAX = 12;
 
@@ -109,8 +110,8 @@ function picture(tree, words) {
     h("ul", {}, heads(tree).map((group) => h("li", {}, box(tree, group, null, words), below(tree, group, words, new Set())))));
 }
 
-function drawn(title, tree, words) {
-  return h("article", {}, h("h3", { class: "line" }, title), h("p", {}, sentence(tree, words)), picture(tree, words));
+function drawn(report, title, tree, words) {
+  return h("article", {}, h("h3", { class: "line" }, title), h("p", {}, sentence(tree, words)), picture(tree, words), inversions(report, tree));
 }
 
 // One call to one destination of which no more is known is no chain.
@@ -125,8 +126,8 @@ export function cascade(report) {
   const title = ({ from, to }) => `Outage ${clock(report.from_ms + from)} – ${clock(report.from_ms + to)}`;
   return h("section", { class: "card", "aria-labelledby": "cascade" },
     h("h2", { id: "cascade" }, "Who waited for whom"),
-    report.cascade ? drawn("When this was made", report.cascade, NOW) : null,
-    past.length > 0 ? drawn(title(past[0]), past[0].cascade, words(past[0])) : null,
+    report.cascade ? drawn(report, "When this was made", report.cascade, NOW) : null,
+    past.length > 0 ? drawn(report, title(past[0]), past[0].cascade, words(past[0])) : null,
     past.slice(1).map((chain) => h("details", { class: "table" }, h("summary", {}, title(chain)),
       h("p", {}, sentence(chain.cascade, words(chain))), picture(chain.cascade, words(chain)))));
 }

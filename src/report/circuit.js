@@ -1,6 +1,7 @@
 // One circuit: its states with the failures on them, waiting calls, refusals and latency over time; its figures.
 import { chartBox, lines, NARROW, stateSeries, stateTip, timeAxis, tooltipParts, zoomParts } from "./chart.js";
 import { calls, clock, count, h, latency, process, reason, span } from "./format.js";
+import { givingUp } from "./giving_up.js";
 import { duration, histograms } from "./histogram.js";
 import { incidentCard } from "./incident.js";
 import { waitingSteps } from "./model.js";
@@ -224,7 +225,8 @@ function figures(circuit) {
       h("div", {}, h("dt", {}, "Waited in all"), h("dd", { "data-figure": "waited_ms" }, span(waits.waited_ms))),
       h("div", {}, h("dt", {}, "Longest wait"), h("dd", { "data-figure": "max_us" }, duration(waits.max_us * 1000))),
       h("div", {}, h("dt", {}, "Most at once"), h("dd", { "data-figure": "most_waiting" }, count(most_waiting)))),
-    histograms(circuit));
+    histograms(circuit),
+    givingUp(circuit));
 }
 
 // --- the same as a table --------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ from fixtures.browser import Browser  # noqa: E402
 from fixtures.daemons import free_port  # noqa: E402
 
 PAGE = BUILD / "report.html"
-# Asks another one for each request, and gives up sooner than its own callers do.
+# Asks another one for each request, and waits for it longer than its own callers wait.
 MIDDLE = """#!/usr/bin/python3
 import http.server, sys, urllib.request
 class Middle(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         try:
-            urllib.request.urlopen(sys.argv[2], timeout=0.3).read()
+            urllib.request.urlopen(sys.argv[2], timeout=1.2).read()
         except OSError:
             pass
     def log_message(self, *words):
@@ -333,6 +333,26 @@ class Chains(Reports):
             self.assertEqual(browser.run("return document.documentElement.scrollWidth"), width)
         self.assertEqual(browser.log(), [])
 
+    def test_where_a_caller_gives_up_sooner_than_whom_it_calls_that_is_said(self):
+        middle, silent = self.an_outage_of_two()
+        self.report("-o", self.page)
+        browser = Browser(self)
+        browser.look(1400)
+        browser.open(f"file://{self.page}")
+        browser.wait_for("return document.documentElement.dataset.ready")
+        (said,) = browser.run("return [...document.querySelectorAll('.inversions li')].map((one) => one.innerText)")
+        self.assertRegex(said.replace("\u202f", " "),
+                         r"\Acurl gives up on middle after \S+ m?s, middle waits \S+ m?s for "
+                         rf"{silent.destination}: \S+ m?s of work for nobody, 2 times\Z")
+        tables = browser.run("""document.querySelectorAll('details').forEach((one) => { one.open = true; });
+            return [...document.querySelectorAll('[data-figure=timeouts] tbody')].map((one) => one.innerText)""")
+        self.assertEqual(len(tables), 2)
+        for program, destination in ("curl", middle), ("middle", silent):
+            (timeout,) = self.sandbox.circuit(destination)["timeouts"]
+            self.assertEqual((timeout["program"], timeout["gave_up"]["count"]), (program, 2))
+            self.assertTrue(any(re.match(rf"{program}\s+for an answer\s+after .*, 2 times", text) for text in tables))
+        self.assertEqual(browser.log(), [])
+
     def test_of_files_no_program_is_known_to_serve_and_nothing_is_guessed(self):
         self.an_outage_of_two()
         self.report("-o", self.page)
@@ -432,7 +452,8 @@ class InABrowser(Reports):
             (badge,) = [text for text in self.text(".circuit summary") if one.destination in text]
             self.assertIn(self.sandbox.circuit(one)["state"], badge)
             counts = self.browser.run("""
-                const circuit = [...document.querySelectorAll('.circuit')].find((one) => one.innerText.includes(arguments[0]));
+                const circuit = [...document.querySelectorAll('.circuit')]
+                  .find((one) => one.innerText.includes(arguments[0]));
                 return Object.fromEntries([...circuit.querySelectorAll('[data-histogram]')].map((one) =>
                   [one.dataset.histogram, one.querySelector('figcaption').innerText]))""", one.destination)
             latency = self.sandbox.circuit(one)["latency"]
