@@ -14,6 +14,7 @@
 #include "base/date.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/local_time.h"
 #include "cli/table.h"
 
 static const struct column call_columns[] = {
@@ -106,10 +107,9 @@ void calls_print_table(const struct inflight *inflight, FILE *out, unsigned int 
 void calls_print_line(const struct inflight_call *call, uint64_t wall_ns, FILE *out)
 {
     const struct process_view *process = &call->owner->process;
-    char time[32], span[SPAN_TEXT_MAX];
-    time_rfc3339(wall_ns, time, sizeof time);
-    fprintf(out, "%s  %s (pid %" PRIu32 "%s) waits for ", time, shown(process->program), process->pid,
-            process->is_near ? "" : ", by the number of its container");
+    char time[LOCAL_TIME_MAX], span[SPAN_TEXT_MAX];
+    fprintf(out, "%s  %s (pid %" PRIu32 "%s) waits for ", local_time(wall_ns, time), shown(process->program),
+            process->pid, process->is_near ? "" : ", by the number of its container");
     print_safely(call->circuit->destination, out);
     if (strcmp(call->circuit->target, call->circuit->destination) != 0)
         fprintf(out, " (%s)", shown(call->circuit->target));

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/event_print.h"
+#include "cli/local_time.h"
 #include "cli/table.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
@@ -86,6 +87,32 @@ static void print_counts(const struct row *row)
         print_parts(row, COUNT_NEUTRAL_REASON, NEUTRAL_REASONS, neutral_reason_name);
         fputc('\n', stdout);
     }
+}
+
+/* What failed without the destination's doing. */
+static void print_faults(const struct row *row, uint64_t now_ns)
+{
+    for (unsigned int i = 0; i < row->faults.count; i++) {
+        char *text = row_fault_text(&row->faults.at[i], now_ns);
+        label(i == 0 ? "Local faults" : "");
+        printf("%s%s\n", text, i + 1 == row->faults.count ? ": the fault is on this side" : "");
+        free(text);
+    }
+}
+
+static void print_outage(const struct row *row)
+{
+    char span[SPAN_TEXT_MAX], time[LOCAL_TIME_MAX];
+    const struct event_outage *outage = &row->outage.event.outage;
+    if (!row->outage.is_known)
+        return;
+    char *text = row_outage_text(&row->outage);
+    label(row->outage.lasts ? "Outage" : "Last outage");
+    printf("%s%s, since %s\n", row->outage.lasts ? "for " : "", span_format(outage->lasted_ns, span),
+           local_time(outage->time_ns, time));
+    label("");
+    printf("%s\n", text);
+    free(text);
 }
 
 static void print_last_failure(const struct row *row, uint64_t now_ns)
@@ -283,7 +310,9 @@ void circuit_page_print(const struct selected *selected, const struct row *row, 
     print_safely(selected->identity, stdout);
     printf("%s\n", selected->whose);
     print_state(row, now_ns);
+    print_outage(row);
     print_counts(row);
+    print_faults(row, now_ns);
     print_last_failure(row, now_ns);
     if (row->called && selected->segment.map != NULL) {
         struct latency_view *view = allocate(1, sizeof *view);

@@ -236,6 +236,21 @@ static void print_note(const struct row *row, unsigned int counter, const char *
     printf(": %" PRIu64 " %s\n", row->counts[counter], what);
 }
 
+/* Faults on this side that are new: one line for all of a circuit's. */
+static void print_faults(const struct row *row, uint64_t now_ns)
+{
+    if (!row_faults_are_new(&row->faults, now_ns))
+        return;
+    fputs("  note: ", stdout);
+    print_safely(row->destination, stdout);
+    for (unsigned int i = 0; i < row->faults.count; i++) {
+        char *text = row_fault_text(&row->faults.at[i], now_ns);
+        printf("%s%s", i > 0 ? "; " : ": ", text);
+        free(text);
+    }
+    fputs(": the fault is on this side\n", stdout);
+}
+
 /* What running programs do not agree upon, once for each target. */
 static void print_differences(const struct rows *rows, const struct running *running)
 {
@@ -289,8 +304,7 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
     table_print_fitting(&table, stdout, 2, KEY_COLUMNS);
     for (size_t i = 0; i < rows->count; i++) {
         const struct row *row = &rows->at[i];
-        print_note(row, COUNT_NEUTRAL_REASON + NEUTRAL_LOCAL,
-                   "of the neutral calls failed on this side (no route, no port, no permission)");
+        print_faults(row, now_ns);
         print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
         print_note(row, COUNT_INJECTED, "of the calls got a fault in a rehearsal");
     }

@@ -73,6 +73,8 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
     if (row->target != NULL && row->target->max_connections != 0)
         row->connections = bulkhead_count(segment, index);
+    row_faults_read(&row->faults, segment, index);
+    row_outage_read(&row->outage, segment, index, now_ns);
     row->has_failure = circuits_last_failure(segment, index, &row->last_failure);
     row->has_transition = circuits_last_transition(segment, index, &row->last_transition);
 }

@@ -12,6 +12,8 @@
 
 #include "breaker/circuit.h"
 #include "cli/inflight.h"
+#include "cli/row_faults.h"
+#include "cli/row_outage.h"
 #include "cli/row_waits.h"
 #include "cli/running.h"
 #include "cli/select.h"
@@ -45,6 +47,8 @@ struct row {
     enum forced forced;      /* an operator's word */
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
     uint32_t connections;    /* that have a share of max_connections */
+    struct row_faults faults;
+    struct row_outage outage;
     bool has_failure, has_transition;
     struct event last_failure, last_transition;
 };

@@ -206,6 +206,8 @@ static void write_circuit(struct json *json, const struct row *row, const struct
     write_refusals(json, row);
     write_kinds(json, row);
     write_last_failure(json, row);
+    row_faults_json(json, &row->faults);
+    row_outage_json(json, &row->outage);
     json_close(json, '}');
 }
 

@@ -119,5 +119,7 @@ size_t event_json(const struct event *event, char *text, size_t size);
  * too small; EVENT_JSON_MAX always does.
  */
 size_t event_what(const struct event *event, char *text, size_t size);
+/* Of a closing whose outage is known: what that came to, without how long it was. Otherwise the same. */
+size_t event_outage_text(const struct event *event, char *text, size_t size);
 
 #endif

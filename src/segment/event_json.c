@@ -181,13 +181,14 @@ static void add_json_transition(struct text *text, const struct event *event)
         add_number(text, "pause_ms", event->pause_ns / NS_PER_MS);
         if (event->window_calls > 0)
             add_json_window(text, event);
-        if (event->from == CIRCUIT_CLOSED)
-            add_json_kinds(text, event->recent_kinds);
-        else
-            add_json_attempts(text, event);
     }
+    /* The last words are the type's, whatever the states are. */
+    if (event->type == EVENT_OPEN && event->from == CIRCUIT_CLOSED)
+        add_json_kinds(text, event->recent_kinds);
+    else if (event->type == EVENT_OPEN)
+        add_json_attempts(text, event);
     add_number(text, "refused", event->refused);
-    if (event->to == CIRCUIT_CLOSED)
+    if (event->type == EVENT_CLOSE)
         add_json_outage(text, event);
 }
 

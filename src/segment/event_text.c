@@ -137,9 +137,6 @@ static void add_outage(struct text *text, const struct event *event)
 {
     const struct event_outage *outage = &event->outage;
 
-    text_add(text, ", outage of ");
-    add_long_duration(text, outage->lasted_ns / NS_PER_MS);
-    text_add(text, " is over: ");
     text_add_unsigned(text, outage->refused);
     text_add(text, " refused, ");
     add_counted(text, outage->probes, " probe", " probes");
@@ -166,8 +163,12 @@ static void add_line_transition(struct text *text, const struct event *event)
         text_add(text, ", pause ");
         add_duration(text, event->pause_ns / NS_PER_MS);
     }
-    if (event->type == EVENT_CLOSE && event->outage.is_known)
+    if (event->type == EVENT_CLOSE && event->outage.is_known) {
+        text_add(text, ", outage of ");
+        add_long_duration(text, event->outage.lasted_ns / NS_PER_MS);
+        text_add(text, " is over: ");
         add_outage(text, event);
+    }
 }
 
 /* How it ended, and when. */
@@ -276,6 +277,14 @@ static void add_line_forced(struct text *text, const struct event *event)
         add_long_duration(text, event->pause_ns / NS_PER_MS);
     }
     add_line_user(text, event);
+}
+
+size_t event_outage_text(const struct event *event, char *buffer, size_t size)
+{
+    struct text text;
+    text_start(&text, buffer, size);
+    add_outage(&text, event);
+    return text_whole(&text);
 }
 
 size_t event_what(const struct event *event, char *buffer, size_t size)

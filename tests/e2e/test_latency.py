@@ -36,6 +36,19 @@ for worker in range(64):
 for worker in range(64):
     os.wait()
 """
+# One connection; two more from its own port and to its own place, which the kernel has no room for.
+NO_ADDRESS = """import socket, sys
+def bound(port):
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+first = bound(0)
+first.connect(("127.0.0.1", int(sys.argv[1])))
+for turn in range(2):
+    with bound(first.getsockname()[1]) as second:
+        print(second.connect_ex(("127.0.0.1", int(sys.argv[1]))))
+"""
 
 
 class Latency(unittest.TestCase):
@@ -131,6 +144,42 @@ class Latency(unittest.TestCase):
                           for circuit in policy["circuits"]], [server.destination])
         self.assertIn("no policy in use", self.sandbox.sockfuse("status", "nobody:1").stderr)
         self.assertEqual(self.status("nobody:1", status=1), "")
+
+    def test_a_fault_on_this_side_is_told_with_its_reason(self):
+        self.sandbox = Sandbox(self)
+        server = self.server()
+        self.sandbox.guard(server)
+        process = self.sandbox.popen([PYTHON, "-c", NO_ADDRESS, str(server.port)])
+        self.assertEqual(process.wait(60), 0)
+        (fault,) = self.sandbox.circuit(server)["local_faults"]
+        self.assertEqual((fault["errno"], fault["count"], fault["pid"]), ("EADDRNOTAVAIL", 2, process.pid))
+        self.assertRegex(fault["program"], "^python3")
+        self.assertRegex(fault["last"], r"^\d{4}-.*Z$")
+        reason = rf"2 x EADDRNOTAVAIL in pid {process.pid} \(python3\S*\), \S+ ago: the fault is on this side\n"
+        self.assertRegex(self.status(), rf"\n  note: {re.escape(server.destination)}: {reason}")
+        self.assertRegex(self.status(server.destination), rf"\n  Local faults +{reason}")
+
+    def test_an_outage_that_lasts_is_told_and_so_is_the_last_one(self):
+        self.sandbox = Sandbox(self, clock=True)
+        server = self.server(up=False)
+        self.sandbox.guard(server, failure_threshold=2)
+        for _ in range(5):
+            self.sandbox.run(["curl", "-s", server.url])
+        self.sandbox.clock.advance_seconds(4)
+        outage = self.sandbox.circuit(server)["outage"]
+        self.assertEqual({key: outage[key] for key in ("lasted_ms", "refused", "probes", "probes_failed", "cause")},
+                         {"lasted_ms": 4000, "refused": 3, "probes": 0, "probes_failed": 0,
+                          "cause": {"reason": "failure-threshold", "failures": 2, "kinds": {"refused": 2},
+                                    "window": {"calls": 2, "failed": 2, "slow": 0}, "injected": False}})
+        told = r"3 refused, {}; cause: failure-threshold, 2 failures \(refused\)\n"
+        self.assertRegex(self.status(server.destination), r"\n  Outage +for 4.0s, since \d{4}-\S+Z\n +"
+                         + told.format("0 probes"))
+        self.sandbox.clock.advance_seconds(6)
+        server.up()
+        self.sandbox.run(["curl", "-s", server.url])
+        self.assertIsNone(self.sandbox.circuit(server)["outage"])
+        self.assertRegex(self.status(server.destination), r"\n  Last outage +10.0s, since \S+\n +"
+                         + told.format("1 probe"))
 
     def test_one_line_and_a_status_are_for_who_watches(self):
         self.sandbox = Sandbox(self, clock=True)

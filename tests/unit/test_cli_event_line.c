@@ -39,6 +39,43 @@ static unsigned int any(unsigned int below)
     return (seed >> 8) % below;
 }
 
+static uint64_t any_kinds(void)
+{
+    uint64_t kinds = 0;
+    for (unsigned int i = any(RECENT_KINDS + 1); i > 0; i--) {
+        const struct outcome failure = {.kind = (enum failure_kind)(1 + any(FAILURE_KINDS - 1)),
+                                        .http_status = 502 + any(3)};
+        kinds = recent_kinds_with(kinds, &failure);
+    }
+    return kinds;
+}
+
+/* What lies in the last words is its type's. */
+static void add_last(struct event *event, enum event_type type)
+{
+    if (type == EVENT_FAILURE || type == EVENT_OUTCOME) {
+        event->passed = any(2) == 0;
+    } else if (type == EVENT_CLOSE && any(4) > 0) {
+        event->outage = (struct event_outage){
+            .lasted_ns = any(1000000) * NS_PER_MS,
+            .time_ns = (UINT64_C(1770091506000) + any(100000)) * NS_PER_MS,
+            .refused = any(1000),
+            .recent_kinds = any_kinds(),
+            .probes = any(10),
+            .probes_failed = any(10),
+            .is_known = true,
+            .reason = (uint8_t)any(TRANSITION_REASONS),
+            .injected = any(2) == 0,
+        };
+    } else if (type == EVENT_OPEN && event->from == CIRCUIT_CLOSED) {
+        event->recent_kinds = any_kinds();
+    } else if (type == EVENT_OPEN) {
+        for (unsigned int i = any(EVENT_ATTEMPTS + 1); i > 0; i--)
+            event->attempts[i - 1] = (struct event_attempt){
+                .kind = FAILURE_REFUSED, .error = (uint8_t)(any(2) * ECONNREFUSED), .elapsed_ms = any(100000)};
+    }
+}
+
 static struct event any_event(enum event_type type)
 {
     static const int errors[] = {0, ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, EPIPE, EMFILE, 4095};
@@ -70,6 +107,7 @@ static struct event any_event(enum event_type type)
     event.reason = (uint8_t)(type == EVENT_OUTCOME   ? any(NEUTRAL_REASONS)
                              : type == EVENT_REFUSED ? ADMIT_REFUSED_OPEN + any(ADMISSIONS - ADMIT_REFUSED_OPEN)
                                                      : any(TRANSITION_REASONS));
+    add_last(&event, type);
     if (event.kind == FAILURE_HTTP && (type == EVENT_FAILURE || type == EVENT_OUTCOME))
         event.http_status = 503;
     return event;

@@ -19,6 +19,8 @@
 #include "cli/duration.c"
 #include "cli/inflight.c"
 #include "cli/json.c"
+#include "cli/row_faults.c"
+#include "cli/row_outage.c"
 #include "cli/row_waits.c"
 #include "cli/rows.c"
 #include "cli/status_json.c"
