@@ -189,8 +189,9 @@ static void a_beginning_that_was_told_at_its_end_is_never_told_again(void **stat
     bench->now_ns += 10 * NS_PER_S;
     bench_succeed(bench);
     assert_false(outage_lasts(bench_entry(bench), &start));
+    const struct outage as_it_was = bench_entry(bench)->outage;
     bench_open(bench);
-    outage_clear(bench_entry(bench)); /* as above */
+    bench_entry(bench)->outage = as_it_was; /* who opens is killed before it comes to write */
     bench->now_ns += 10 * NS_PER_S;
     bench_succeed(bench);
     assert_int_equal(bench_events(bench, EVENT_CLOSE, &event), 2);
