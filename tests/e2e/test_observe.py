@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -36,8 +37,10 @@ for _ in range(4):
 
 
 class Observed(unittest.TestCase):
+    stands = False  # the circuits' clock, so that no pause ends and no run of failures lasts on a slow machine
+
     def setUp(self):
-        self.sandbox = Sandbox(self)
+        self.sandbox = Sandbox(self, clock=self.stands)
 
     def server(self, behaviour=answer_http):
         server = Server(behaviour)
@@ -70,6 +73,8 @@ class Observed(unittest.TestCase):
 
 
 class Table(Observed):
+    stands = True
+
     def test_it_says_what_a_program_did_to_whom_and_leaves_nothing_behind(self):
         server, silent = self.server(), self.server(stay_silent)
         circuits, seen = self.seen(*self.python(CALLER, f"http://localhost:{server.port}/*30", f"{silent.url}@0.4*7"))
@@ -190,6 +195,8 @@ class Ends(Observed):
 
 
 class Suggestions(Observed):
+    stands = True
+
     def test_what_was_seen_becomes_a_policy_that_check_takes_and_run_works_with(self):
         server, silent, path = self.server(), self.server(stay_silent), self.path("made.policy")
         result = self.observe("--suggest", path, "--", *self.python(
@@ -244,6 +251,37 @@ class Suggestions(Observed):
         self.observe("--suggest", path, "--", *self.python(code, str(port)))
         with open(path, encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^failure_threshold = 9 +# a run of 7 failures healed within a second")
+
+
+    def test_pauses_come_from_how_long_outages_lasted(self):
+        server, path = self.server(), self.path("made.policy")
+        code = ("import sys, urllib.request\n"
+                "for line in sys.stdin:\n"
+                "    try: urllib.request.urlopen(sys.argv[1]).read()\n"
+                "    except OSError: pass\n"
+                "    print(flush=True)\n")
+        process = self.sandbox.popen([SOCKFUSE, "observe", "--suggest", path, "--", *self.python(code, server.url)],
+                                     how="command", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def call():
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), b"\n")
+
+        for lasts in (4, 8, 4):
+            server.down()
+            for _ in range(3):
+                call()
+            self.sandbox.clock.advance_seconds(lasts)
+            server.up()
+            call()
+        process.communicate(timeout=30)
+        with open(path, encoding="utf-8") as file:
+            made = file.read()
+        self.assertRegex(made, r"(?m)^reset_timeout = 2s +# half of 3 outages lasted 4\.0s at most; ")
+        self.assertRegex(made, r"(?m)^reset_timeout_max = 5s +# the longest lasted 8\.0s$")
+        self.assertRegex(made, r"(?m)^failure_threshold = 3 +# an outage had no more than 3 failures; ")
+        self.assertEqual(self.sandbox.sockfuse("check", path).status, 0)
 
 
 class Programs(Observed):
