@@ -250,7 +250,8 @@ static void sum_up(struct reckoning *reckoning)
         calls_at_once += incident->processes[i].at_once;
     free(numbers);
     find_without(incident, calls_at_once * span_ms);
-    for (size_t i = 0; i < incident->process_count && incident->without_ms.is_known; i++) {
+    const bool is_shared = incident->without_ms.is_known && calls_at_once > 0;
+    for (size_t i = 0; i < incident->process_count && is_shared; i++) {
         struct incident_process *process = &incident->processes[i];
         if (process->at_once > 0) /* but one that only probed */
             process->without_ms = (struct figure){true, incident->without_ms.value * process->at_once / calls_at_once};
