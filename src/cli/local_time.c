@@ -20,7 +20,7 @@ const char *local_time(uint64_t wall_ns, char text[LOCAL_TIME_MAX])
         return text;
     }
     char date[24];
-    const unsigned int minutes = (unsigned int)(labs(local.tm_gmtoff) / 60 % (24 * 60));
+    const unsigned int minutes = (unsigned int)(labs(local.tm_gmtoff) / 60 % (24L * 60));
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &local);
     snprintf(text, LOCAL_TIME_MAX, "%s.%03" PRIu64 "%c%02u:%02u", date, wall_ns / NS_PER_MS % 1000,
              local.tm_gmtoff < 0 ? '-' : '+', minutes / 60, minutes % 60);

@@ -69,11 +69,17 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : compare_numbers(left->order, right->order);
 }
 
+/* By their bytes: what is not set of an event is 0, wherever it comes from. */
+static int compare_events(const struct told *left, const struct told *right)
+{
+    return memcmp((const void *)&left->event, (const void *)&right->event, sizeof left->event);
+}
+
 /* The same events side by side, by where they come from. */
 static int compare_same(const void *a, const void *b)
 {
     const struct told *left = *(struct told *const *)a, *right = *(struct told *const *)b;
-    int order = memcmp(&left->event, &right->event, sizeof left->event);
+    int order = compare_events(left, right);
     if (order == 0)
         order = compare_circuits(left, right);
     if (order == 0)
@@ -93,8 +99,8 @@ static void mark_repeated(struct story *story)
         same[i] = &story->told[i];
     qsort(same, story->told_count, sizeof *same, compare_same);
     for (size_t i = 0; i < story->told_count; i++) {
-        const bool is_new = first == NULL || memcmp(&first->event, &same[i]->event, sizeof first->event) != 0 ||
-                            compare_circuits(first, same[i]) != 0;
+        const bool is_new =
+            first == NULL || compare_events(first, same[i]) != 0 || compare_circuits(first, same[i]) != 0;
         if (is_new)
             first = same[i];
         same[i]->repeated = same[i]->source != first->source;
