@@ -177,8 +177,8 @@ static void date_probes(const struct recording *recording, const struct lane *la
         const struct recorded_step *step = &recording->steps[i];
         if (step->type != EVENT_PROBE)
             continue;
-        for (; first < lane->first_call + lane->calls && recording->calls[first].ended_ns < step->at_ns; first++)
-            continue;
+        while (first < lane->first_call + lane->calls && recording->calls[first].ended_ns < step->at_ns)
+            first++;
         for (size_t call = first; call < lane->first_call + lane->calls; call++) {
             struct sim_call *at = &recording->calls[call];
             if (at->pid != step->pid || (at->marks & CALL_LATE) != 0 || at->began_ns > step->at_ns + NS_PER_MS)

@@ -51,7 +51,7 @@ enum { OPTION_INTERVAL = 768, OPTION_SORT };
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 #define ENDING (sizeof ending / sizeof *ending)
 
-static volatile sig_atomic_t ends, stops, goes_on, resized;
+static volatile sig_atomic_t ends, stops, goes_on;
 
 static void note(int number)
 {
@@ -59,9 +59,7 @@ static void note(int number)
         stops = 1;
     else if (number == SIGCONT)
         goes_on = 1;
-    else if (number == SIGWINCH)
-        resized = 1;
-    else
+    else if (number != SIGWINCH) /* which need only end the wait: the next page has the new size */
         ends = number;
 }
 
@@ -102,7 +100,7 @@ static void suffer(int number)
     sigemptyset(&only);
     sigaddset(&only, number);
     sigaction(number, &standard, &before);
-    raise(number);
+    kill(getpid(), number);
     sigprocmask(SIG_UNBLOCK, &only, &blocked);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     sigaction(number, &before, NULL);
@@ -232,8 +230,6 @@ static void run(struct top *top)
             goes_on = 0;
             terminal_return();
         }
-        if (resized != 0)
-            resized = 0; /* the next page has the new size */
         if (!take_keys(top))
             return;
         if (clock_real_ns() >= top->next_ns)

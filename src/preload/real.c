@@ -95,7 +95,7 @@ enum {
 _Static_assert(FUNCTIONS * sizeof(void *) <= sizeof(struct real), "pointers and nothing else");
 
 /* The loader has the last word: what it says of one name must be so. An auditor may tell it something else of each. */
-static bool are_trustworthy(void *const found[FUNCTIONS])
+static bool are_trustworthy(void *const *found)
 {
     return !secure_getenv("LD_AUDIT") && found[NUMBER_connect] == dlsym(RTLD_NEXT, "connect");
 }

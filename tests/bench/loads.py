@@ -149,6 +149,15 @@ class KeptAlive(Load):
     def argv(self, port, seconds, rate):
         return ["wrk", "-t", "1", "-c", "20", "-d", f"{LONGEST_SECONDS}s", f"http://{LOOPBACK}:{port}/"]
 
+    @staticmethod
+    def stop(process):
+        """It must be told again where it heard it on the way to its sleep: that alone would not end."""
+        for _ in range(LONGEST_SECONDS):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=1)
+        return process.communicate(timeout=1)
+
     def generate(self, argv, env, seconds):
         """On a machine that is so busy that it has not begun by then, it is given more time."""
         while True:
@@ -156,8 +165,7 @@ class KeptAlive(Load):
                                   stderr=subprocess.PIPE, text=True) as process:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(seconds)
-                process.send_signal(signal.SIGINT)
-                output, errors = process.communicate(timeout=LONGEST_SECONDS)
+                output, errors = self.stop(process)
             has_begun = re.search(r"[1-9]\d* requests in", output)
             if has_begun or process.returncode not in (0, -signal.SIGINT) or seconds > LONGEST_SECONDS:
                 return process.returncode, output, errors

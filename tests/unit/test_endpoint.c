@@ -14,6 +14,7 @@
 #include <sys/un.h>
 
 #include "policy/endpoint.h"
+#include "support_breaker.h"
 
 static struct endpoint of_ipv6(const char *address, uint16_t port, uint32_t scope_id)
 {
@@ -121,13 +122,13 @@ static void ipv4_addresses_are_read_as_inet_pton_reads_them(void **state)
     const size_t count = sizeof parts / sizeof *parts;
     unsigned int read = 0;
     (void)state;
-    srand(1);
+    uint64_t random = 1;
     for (unsigned int round = 0; round < 200000; round++) {
         char text[256] = "";
         uint8_t expected[4], address[4];
-        for (int part = 0; part < 4 + (rand() % 16 == 0); part++) {
-            strcat(text, part > 0 && rand() % 32 != 0 ? "." : "");
-            strcat(text, parts[(size_t)rand() % (rand() % 4 == 0 ? count : 10)]);
+        for (int part = 0; part < 4 + (breaker_random(&random) % 16 == 0); part++) {
+            strcat(text, part > 0 && breaker_random(&random) % 32 != 0 ? "." : "");
+            strcat(text, parts[breaker_random(&random) % (breaker_random(&random) % 4 == 0 ? count : 10)]);
         }
         bool good = inet_pton(AF_INET, text, expected) == 1;
         if (endpoint_read_ipv4(text, address) != good)

@@ -1,4 +1,5 @@
 /* The form of a policy file: sections, lines and their numbers, odd bytes, odd files. */
+#include "support_breaker.h"
 #include "support_policy.h"
 
 #include <fcntl.h>
@@ -413,11 +414,11 @@ static void a_policy_is_read_alike_with_fparseln_and_without(void **state)
         "# x", "\n", "\n",        "\n",         " ",   "\t",         "failure_threshold",
         "=",   "3",  "jitter=5%", "[defaults]", "\r",  "\r\n"};
     (void)state;
-    srand(7);
+    uint64_t random = 7;
     for (unsigned int round = 0; round < 3000; round++) {
         char text[512] = "", other[600];
-        for (int i = rand() % 40; i > 0; i--)
-            strcat(text, parts[(size_t)rand() % (sizeof parts / sizeof *parts)]);
+        for (uint64_t left = breaker_random(&random) % 40; left > 0; left--)
+            strcat(text, parts[breaker_random(&random) % (sizeof parts / sizeof *parts)]);
         snprintf(other, sizeof other, "%s\n[last]\nmatch = unix:/%s\n", text, "a");
         strcat(text, "\n[last]\nmatch = unix:/\\a\n");
         struct policy_problems plain, escaped;
