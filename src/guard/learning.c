@@ -97,12 +97,14 @@ void learning_note_outcome(const struct segment *segment, const struct call_view
                            bool late)
 {
     struct learnt *learnt = circuits_learnt(segment, call->circuit);
+    struct circuit *circuit = circuits_at(segment, call->circuit);
 
-    if (learnt == NULL)
+    if (learnt == NULL || circuit == NULL)
         return;
     if (call->ticket.generation == SHADOW_GENERATION)
         learnt_note_shadow(learnt, ending->outcome.verdict, 1, ending->wait.waited_ns);
-    if (!late)
+    /* A failure that left no trace in the circuit, or none any more, begins no run: no success would come to end it. */
+    if (!late && (ending->outcome.verdict != VERDICT_FAILURE || !circuit_is_well(circuit, NULL)))
         learnt_note_outcome(learnt, ending->outcome.verdict, ending->at_ns);
 }
 

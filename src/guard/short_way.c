@@ -112,6 +112,8 @@ bool guard_connected_short(const struct call_place *place, const struct target *
     const struct wait wait = {
         .kind = WAIT_CONNECT, .stands_for = 1, .waited_ns = now_ns > started_ns ? now_ns - started_ns : 0};
     settle_wait(place->segment, place->circuit, &wait, now_ns);
+    if (__builtin_expect(wait.waited_ns >= LEARNT_LONG_NS, 0))
+        learning_note_long_wait(place->segment, place->holder, place->circuit, LEARNT_CONNECT, wait.waited_ns);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "guard/learning.h"
 #include "segment/learnt.h"
 
 static const struct learnt_view *seen(const struct guard_bench *bench)
@@ -99,6 +100,33 @@ static void a_slow_connection_shows_it_as_well(void **state)
     bench_settle(bench, call, SEEN_BYTES, 0, NS_PER_MS);
 }
 
+static void so_does_one_that_is_found_on_the_short_way(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = bench_call(bench);
+    struct call_place place;
+
+    bench->now_ns += 3 * NS_PER_S;
+    assert_true(guard_call_place(&bench->guard, bench->circuit, call, &place));
+    assert_true(guard_connected_short(&place, &bench->target, bench->now_ns));
+    assert_true(patience(bench, LEARNT_CONNECT)->longest_ns[LEARNT_OUTLASTED] == 3 * NS_PER_S);
+    bench_settle(bench, call, SEEN_BYTES, 0, NS_PER_MS);
+}
+
+/* As when another's success came between the failure and what is learnt of it. */
+static void a_failure_of_which_the_circuit_knows_nothing_begins_no_run(void **state)
+{
+    struct guard_bench *bench = *state;
+    const struct call_view call = {.circuit = bench->circuit};
+    struct ending ending = {.outcome = {.verdict = VERDICT_FAILURE, .kind = FAILURE_REFUSED}, .at_ns = bench->now_ns};
+
+    learning_note_outcome(&bench->segment, &call, &ending, false);
+    ending.outcome = (struct outcome){.verdict = VERDICT_SUCCESS};
+    ending.at_ns += 6 * 3600 * NS_PER_S;
+    learning_note_outcome(&bench->segment, &call, &ending, false);
+    assert_int_equal(seen(bench)->healed, 0);
+}
+
 static void who_gives_up_a_call_that_was_charged_before_has_given_up(void **state)
 {
     struct guard_bench *bench = *state;
@@ -150,6 +178,8 @@ int main(void)
         GUARD_TEST(a_limit_that_is_enforced_is_not_the_programs_either),
         GUARD_TEST(a_long_wait_that_was_worth_it_shows_that_the_program_waits_so_long),
         GUARD_TEST(a_slow_connection_shows_it_as_well),
+        GUARD_TEST(so_does_one_that_is_found_on_the_short_way),
+        GUARD_TEST(a_failure_of_which_the_circuit_knows_nothing_begins_no_run),
         GUARD_TEST(who_gives_up_a_call_that_was_charged_before_has_given_up),
         GUARD_TEST(what_success_is_a_connection_for_waits_for_no_answer),
         GUARD_TEST(in_mode_observe_what_would_be_refused_is_told_by_what_came_of_it),
