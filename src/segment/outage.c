@@ -107,8 +107,11 @@ unsigned int outage_attempts(const struct circuit_entry *entry, uint64_t token,
 
     if ((token & UINT32_MAX) == 0) /* no token: what was never written has that serial, too */
         return 0;
-    for (uint32_t i = 0; i < EVENT_ATTEMPTS; i++)
-        count += read_attempt(&entry->outage.attempts[(next + i) % EVENT_ATTEMPTS], token, &attempts[count]);
+    for (uint32_t i = 0; i < EVENT_ATTEMPTS; i++) {
+        struct event_attempt attempt; /* another probe's is left out whole */
+        if (read_attempt(&entry->outage.attempts[(next + i) % EVENT_ATTEMPTS], token, &attempt))
+            attempts[count++] = attempt;
+    }
     return count;
 }
 

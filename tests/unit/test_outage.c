@@ -396,6 +396,12 @@ static void any_bytes_in_the_tables_are_harmless(void **state)
     struct local_fault_view faults[LOCAL_FAULTS];
     struct event_attempt attempts[EVENT_ATTEMPTS];
     struct outage_start start;
+    const struct event_attempt refused = {.kind = FAILURE_REFUSED, .error = 111, .elapsed_ms = 3};
+    outage_note_attempt(entry, 7, &refused);
+    memset(attempts, 0, sizeof attempts);
+    assert_int_equal(outage_attempts(entry, 8, attempts), 0);
+    assert_int_equal(attempts[0].kind, FAILURE_NONE); /* of another probe nothing at all */
+    assert_int_equal(outage_attempts(entry, 7, attempts), 1);
     memset(&entry->outage, 0xff, sizeof entry->outage);
     memset(entry->local_faults, 0xff, sizeof entry->local_faults);
     assert_false(outage_ends(entry, 1, &start));
