@@ -30,6 +30,7 @@
  * each stands alone.
  */
 static _Atomic uint64_t own_space;
+static _Atomic uint32_t own_pid; /* whose that is */
 static _Atomic uint32_t own_proc;
 enum { PROC_UNKNOWN = 0, PROC_USABLE, PROC_UNUSABLE };
 
@@ -122,6 +123,12 @@ static uint64_t ask_for_space(void)
     return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino & PROCESS_LIFE_MASK : 0;
 }
 
+static void keep_own_space(const struct process_life *self)
+{
+    atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
+    atomic_store_explicit(&own_pid, self->pid, memory_order_relaxed);
+}
+
 OWN_FRAME void process_life_know_self(struct process_life *self)
 {
     struct stat_fields fields;
@@ -130,8 +137,11 @@ OWN_FRAME void process_life_know_self(struct process_life *self)
     bool usable = read_stat("/proc/self/stat", &fields) && fields.pid == self->pid;
     self->start = usable ? fields.start : 0;
     self->space = ask_for_space();
+    /* /proc may have gone since it was asked; a process's name space never changes. */
+    if (self->space == 0 && atomic_load_explicit(&own_pid, memory_order_relaxed) == self->pid)
+        self->space = atomic_load_explicit(&own_space, memory_order_relaxed);
     self->image = own_image();
-    atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
+    keep_own_space(self);
     atomic_store_explicit(&own_proc, usable ? PROC_USABLE : PROC_UNUSABLE, memory_order_relaxed);
 }
 
@@ -166,7 +176,7 @@ void process_life_know_briefly(struct process_life *self, _Atomic uint64_t noted
             atomic_store_explicit(&noted[device % PROC_SPACES], device << PROCESS_LIFE_BITS | self->space,
                                   memory_order_relaxed);
     }
-    atomic_store_explicit(&own_space, self->space, memory_order_relaxed);
+    keep_own_space(self);
 }
 
 bool process_life_can_ask(uint64_t space)

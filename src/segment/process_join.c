@@ -244,16 +244,21 @@ OWN_FRAME uint32_t process_join_briefly(struct segment *segment, const char *pro
 OWN_FRAME bool process_introduce(struct segment *segment, uint32_t holder)
 {
     struct process_slot *slot = slot_of(segment, holder);
-    uint64_t claim = slot != NULL ? slot_claim_of(slot, holder) : 0;
+    if (slot == NULL)
+        return false;
+    /* Before the claim, which acquires: what a later owner has put there since is not taken for ours. */
+    const uint64_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
+    const uint64_t space = atomic_load_explicit(&slot->space, memory_order_relaxed);
+    const uint64_t claim = slot_claim_of(slot, holder);
     /* A vfork's child is not the one that the place is about. */
     if (claim == 0 || slot_claim_pid(claim) != (uint32_t)getpid())
         return false;
     struct process_life self;
-    uint64_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
-    uint64_t space = atomic_load_explicit(&slot->space, memory_order_relaxed);
     process_life_know_self(&self);
-    /* Should the place be lost by now, these are another's words, or bear an epoch that is over. */
-    tagged_replace(&slot->start, start, self.start, holder);
-    tagged_replace(&slot->space, space, self.space, holder);
+    /* What can't be had any more, in another root or behind a filter, is not unsaid. */
+    if (self.start != 0)
+        tagged_replace(&slot->start, start, self.start, holder);
+    if (self.space != 0)
+        tagged_replace(&slot->space, space, self.space, holder);
     return true;
 }

@@ -124,6 +124,26 @@ static void join_elsewhere(void *context)
         usleep(1000);
 }
 
+static void join_and_lose_proc(void *context)
+{
+    struct shared *shared = context;
+    struct segment *segment = &shared->place->segment;
+    const uint32_t holder = join_briefly(segment, false);
+    const uint64_t space = value_of(&slot_at(segment, holder)->space);
+    lose_proc();
+    CHECK(process_introduce(segment, holder));
+    CHECK(space != 0 && value_of(&slot_at(segment, holder)->space) == space);
+    CHECK(!process_life_can_ask(space + 1));
+}
+
+static void who_has_lost_proc_before_its_first_call_is_of_its_name_space_all_the_same(void **state)
+{
+    struct state *place = *state;
+    if (geteuid() != 0 || !may_unshare(CLONE_NEWNS))
+        skip();
+    assert_int_equal(child_run(join_and_lose_proc, share(place)), 0);
+}
+
 static void one_in_another_pid_name_space_is_not_near_and_lives_by_its_lock(void **state)
 {
     struct state *place = *state;
@@ -449,6 +469,7 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         ATTACHED(who_joins_briefly_lives_and_is_near_and_tells_its_start_later),
         ATTACHED(the_name_space_of_a_proc_is_asked_for_once),
+        ATTACHED(who_has_lost_proc_before_its_first_call_is_of_its_name_space_all_the_same),
         ATTACHED(one_in_another_pid_name_space_is_not_near_and_lives_by_its_lock),
         ATTACHED(a_killed_one_is_dead),
         ATTACHED(without_a_lock_all_is_told_at_once),
