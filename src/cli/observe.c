@@ -11,11 +11,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/command_end.h"
 #include "cli/duration.h"
 #include "cli/json.h"
 #include "cli/observation.h"
@@ -68,12 +68,6 @@ struct wish {
     char **command; /* NULL: of -p */
 };
 
-/* How CMD ended. */
-struct outcome_of_command {
-    int status; /* as waitpid has it */
-    uint64_t elapsed_ns;
-};
-
 /* What is written about one segment. */
 struct subject {
     const struct selected *selected;
@@ -114,47 +108,14 @@ static void print_subject(struct subject *subject, FILE *out)
     print_no_room(&subject->selected->segment, out);
 }
 
-static void print_end(const struct wish *wish, const struct outcome_of_command *end, FILE *out)
-{
-    char span[SPAN_TEXT_MAX];
-    const bool coloured = colour_wanted(out);
-    fprintf(out, "%ssockfuse observe:%s %s ran for %s", colour_start(BOLD, coloured), colour_start(PLAIN, coloured),
-            shown(wish->command[0]), wait_format(end->elapsed_ns, span));
-    if (WIFSIGNALED(end->status))
-        fprintf(out, " and was killed by signal %d (%s)\n\n", WTERMSIG(end->status), strsignal(WTERMSIG(end->status)));
-    else
-        fprintf(out, ", exit status %d\n\n", WEXITSTATUS(end->status));
-}
-
-static void write_end(struct json *json, const struct wish *wish, const struct outcome_of_command *end)
-{
-    if (wish->command == NULL) {
-        json_null(json, "command");
-        return;
-    }
-    json_open(json, "command", '[');
-    for (char **word = wish->command; *word != NULL; word++)
-        json_string(json, NULL, *word);
-    json_close(json, ']');
-    if (WIFEXITED(end->status))
-        json_unsigned(json, "exit_status", (uint64_t)WEXITSTATUS(end->status));
-    else
-        json_null(json, "exit_status");
-    if (WIFSIGNALED(end->status))
-        json_unsigned(json, "signal", (uint64_t)WTERMSIG(end->status));
-    else
-        json_null(json, "signal");
-    json_unsigned(json, "elapsed_ms", end->elapsed_ns / NS_PER_MS);
-}
-
-static void write_all(const struct wish *wish, struct subject *subjects, size_t count,
-                      const struct outcome_of_command *end, FILE *out)
+static void write_all(const struct wish *wish, struct subject *subjects, size_t count, const struct command_end *end,
+                      FILE *out)
 {
     struct json json;
     if (wish->as_json) {
         json_start(&json, out);
         json_open(&json, NULL, '{');
-        write_end(&json, wish, end);
+        command_end_json(&json, end);
         json_open(&json, "policies", '[');
         for (size_t i = 0; i < count; i++)
             status_json(&json, subjects[i].selected, &subjects[i].running, &subjects[i].rows);
@@ -162,6 +123,8 @@ static void write_all(const struct wish *wish, struct subject *subjects, size_t 
         json_close(&json, '}');
         return;
     }
+    if (end != NULL)
+        command_end_print(end, out);
     for (size_t i = 0; i < count; i++) {
         if (wish->command == NULL)
             fprintf(out, "%s%s%s\n", i > 0 ? "\n" : "", shown(subjects[i].selected->identity),
@@ -170,34 +133,38 @@ static void write_all(const struct wish *wish, struct subject *subjects, size_t 
     }
 }
 
-/* False: not all could be written, which was said. */
-static bool deliver(const struct wish *wish, struct subject *subjects, size_t count,
-                    const struct outcome_of_command *end)
+/* False: it could not be written there, which was said. */
+static bool deliver_table(const struct wish *wish, struct subject *subjects, size_t count,
+                          const struct command_end *end)
 {
     struct result_file result;
-    bool good = true;
-    if (wish->output != NULL) {
-        good = result_open(&result, wish->output, RESULT_MODE_USUAL);
-        if (good) {
-            if (end != NULL && !wish->as_json)
-                print_end(wish, end, result.out);
-            write_all(wish, subjects, count, end, result.out);
-            good = result_close(&result);
-        }
-    } else if (end != NULL) {
+    if (!result_open(&result, wish->output, RESULT_MODE_USUAL))
+        return false;
+    write_all(wish, subjects, count, end, result.out);
+    return result_close(&result);
+}
+
+/*
+ * What was seen of a command goes to standard error if it can't go to its file. False: not all was written where it was
+ * to be, which was said.
+ */
+static bool deliver(const struct wish *wish, struct subject *subjects, size_t count, const struct command_end *end)
+{
+    const bool is_filed = wish->output != NULL && deliver_table(wish, subjects, count, end);
+    bool good = is_filed || wish->output == NULL;
+    if (!is_filed && end != NULL) {
         setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
-        if (!wish->as_json)
-            print_end(wish, end, stderr);
         write_all(wish, subjects, count, end, stderr);
         fflush(stderr);
         setvbuf(stderr, NULL, _IONBF, 0);
-    } else {
+    } else if (wish->output == NULL) {
         write_all(wish, subjects, count, NULL, stdout);
     }
-    if (good && wish->suggestion != NULL && count > 0) {
+    if (wish->suggestion != NULL && count > 0) {
         observation_sort(&subjects[0].rows);
         good = suggestion_write(wish->suggestion, wish->force, &subjects[0].rows,
-                                wish->command != NULL ? wish->command[0] : subjects[0].selected->identity);
+                                wish->command != NULL ? wish->command[0] : subjects[0].selected->identity) &&
+               good;
     }
     return good;
 }
@@ -242,7 +209,7 @@ static int observe_command(const struct wish *wish)
     static struct run_request request;
     static struct run_start start;
     struct selected selected = {.identity = NULL};
-    struct outcome_of_command end;
+    struct command_end end = {.command = wish->command};
     struct subject subject;
     own_circuits_ask(&request, wish->command);
     int status = run_start_prepare(&start, &request);
@@ -263,10 +230,10 @@ static int observe_command(const struct wish *wish)
     }
     subject_read(&subject, &selected);
     note_killed(&subject, pid, ended_ns);
-    const bool good = deliver(wish, &subject, 1, &end);
+    deliver(wish, &subject, 1, &end);
     own_circuits_give_back(&selected, start.policy, wish->keep, subject.running.process_count);
     subject_free(&subject);
-    return good ? watched_child_end_as(end.status) : EXIT_RUN_FAILED;
+    return watched_child_end_as(end.status);
 }
 
 /* --- a policy in use ---------------------------------------------------------------------------------------------- */
@@ -345,6 +312,18 @@ static bool settle_wish(const struct wish *wish)
     return true;
 }
 
+/* False: a command's files can't be written, which was said. */
+static bool may_deliver(const struct wish *wish)
+{
+    if (wish->suggestion != NULL && !suggestion_may_write(wish->suggestion, wish->force))
+        return false;
+    if (wish->command == NULL || ((wish->output == NULL || result_may_open(wish->output)) &&
+                                  (wish->suggestion == NULL || result_may_open(wish->suggestion))))
+        return true;
+    warnx("%s is not started; name a file in a folder that can be written", wish->command[0]);
+    return false;
+}
+
 int command_observe(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -392,7 +371,7 @@ int command_observe(int argc, char **argv)
         usage_error("observe");
         return EXIT_RUN_FAILED;
     }
-    if (wish.suggestion != NULL && !suggestion_may_write(wish.suggestion, wish.force))
+    if (!may_deliver(&wish))
         return EXIT_RUN_FAILED;
     return wish.command != NULL ? observe_command(&wish) : observe_policy(&wish);
 }

@@ -5,13 +5,13 @@
 #include "cli/recording.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cli/cli.h"
+#include "cli/event_file.h"
 #include "cli/event_line.h"
 #include "cli/recording_order.h"
 
@@ -113,6 +113,7 @@ static void add_step(struct recording *recording, size_t lane, const struct even
         .pid = event->pid,
         .lane = (uint32_t)lane,
         .failures = event->failures,
+        .window_bad = event->reason == REASON_SLOW_CALL_RATE ? event->window_slow : event->window_failed,
         .type = event->type,
         .from = event->from,
         .to = event->to,
@@ -164,6 +165,12 @@ static void note_time(struct recording *recording, uint64_t wall_ns)
         recording->to_ns = wall_ns;
 }
 
+/* A last line without an end, behind others: whoever wrote it was about to go on. */
+static bool is_torn(const struct recording *recording, const char *text, size_t length)
+{
+    return recording->events + recording->unknown > 0 && text[0] == '{' && text[length - 1] != '\n';
+}
+
 static void take_line(struct recording *recording, const char *name, const char *text, size_t length)
 {
     static struct event_line line;
@@ -180,7 +187,7 @@ static void take_line(struct recording *recording, const char *name, const char 
         recording->unknown++;
         break;
     case EVENT_LINE_BAD:
-        if (text[length - 1] != '\n') { /* whoever wrote it was about to go on */
+        if (is_torn(recording, text, length)) {
             recording->is_torn = true;
             break;
         }
@@ -193,31 +200,18 @@ static void take_line(struct recording *recording, const char *name, const char 
 
 bool recording_read(struct recording *recording, const char *path)
 {
-    const bool is_input = strcmp(path, "-") == 0;
-    const char *name = is_input ? "standard input" : path;
-    FILE *file = is_input ? stdin : fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
-    ssize_t length;
     *recording = (struct recording){.table = allocate(1, sizeof *recording->table)};
     recording->table->size = 2 * LANES_MAX + 1;
     recording->table->at = allocate(recording->table->size, sizeof *recording->table->at);
-    if (file == NULL) {
-        warn("%s", name);
+    struct event_file *file = event_file_open(path);
+    if (file == NULL)
         return false;
-    }
-    while ((length = getline(&text, &size, file)) > 0)
-        take_line(recording, name, text, (size_t)length);
-    const bool failed = ferror(file) != 0;
-    if (failed)
-        warn("%s", name);
-    free(text);
-    if (!is_input)
-        fclose(file);
+    while (event_file_next(file))
+        take_line(recording, file->name, file->text, file->length);
     if (recording->bad > BAD_TOLD)
-        warnx("%s: %" PRIu64 " more lines are no events", name, recording->bad - BAD_TOLD);
+        warnx("%s: %" PRIu64 " more lines are no events", file->name, recording->bad - BAD_TOLD);
     recording_order(recording);
-    return !failed && (recording->events > 0 || recording->lines == 0 || recording->bad == 0);
+    return event_file_close(file) && (recording->events > 0 || recording->lines == 0 || recording->bad == 0);
 }
 
 void recording_free(struct recording *recording)

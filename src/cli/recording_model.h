@@ -23,7 +23,8 @@ struct recorded_step {
     uint64_t refused;
     uint32_t pid, lane;
     uint32_t failures;
-    uint8_t type; /* enum event_type */
+    uint32_t window_bad; /* of an opening by a rate: so many of its window had failed, or were slow */
+    uint8_t type;        /* enum event_type */
     uint8_t from, to, reason;
 };
 

@@ -219,14 +219,49 @@ void recording_order(struct recording *recording)
 
 /* A lane's steps, as they come between its calls. */
 struct played {
+    const struct recording *recording;
     struct sim_result *result;
+    size_t first_call, next_call; /* since the circuit's latest transition; not played yet */
     bool in_run;
     uint64_t run_since_ns, first_refused, last_refused;
     enum circuit_state state;
-    bool any_refused;
+    bool any_refused, began_closed;
     uint32_t prober[CIRCUIT_LEASES]; /* who probes, since it is half-open */
     unsigned int probers;
 };
+
+/* When the first call began of those in the window of a rate. 0: not all of them are recorded. */
+static uint64_t window_since(const struct played *played, const struct recorded_step *step)
+{
+    uint64_t since_ns = step->at_ns;
+    uint32_t found = 0;
+    for (size_t i = played->next_call; i > played->first_call && found < step->window_bad; i--) {
+        const struct sim_call *call = &played->recording->calls[i - 1];
+        const bool is_bad = step->reason == REASON_SLOW_CALL_RATE ? call->is_slow : call->verdict == VERDICT_FAILURE;
+        if (!is_bad || (call->marks & CALL_LATE) != 0)
+            continue;
+        found++;
+        since_ns = call->began_ns < since_ns ? call->began_ns : since_ns;
+    }
+    return found > 0 && found == step->window_bad ? since_ns : 0;
+}
+
+static void play_opening(struct played *played, const struct recorded_step *step)
+{
+    struct sim_result *result = played->result;
+    const bool by_rate = step->reason == REASON_FAILURE_RATE || step->reason == REASON_SLOW_CALL_RATE;
+    const uint64_t since_ns = by_rate ? window_since(played, step) : played->in_run ? played->run_since_ns : 0;
+    const uint64_t detect_ns = step->at_ns > since_ns ? step->at_ns - since_ns : 0;
+    result->openings++;
+    result->untold_openings++;
+    if (since_ns == 0) {
+        result->undated_openings++;
+        return;
+    }
+    result->detect_ns += detect_ns;
+    if (detect_ns > result->longest_detect_ns)
+        result->longest_detect_ns = detect_ns;
+}
 
 static void play_step(struct played *played, const struct recorded_step *step)
 {
@@ -236,24 +271,20 @@ static void play_step(struct played *played, const struct recorded_step *step)
         played->prober[played->probers++ % CIRCUIT_LEASES] = step->pid;
         return;
     }
-    if (!played->any_refused)
+    if (!played->any_refused) {
         played->first_refused = step->refused;
+        played->began_closed = step->from == CIRCUIT_CLOSED;
+    }
     played->any_refused = true;
     if (step->refused > played->last_refused)
         played->last_refused = step->refused;
-    if (step->type == EVENT_OPEN && step->from == CIRCUIT_CLOSED) {
-        const uint64_t detect_ns =
-            played->in_run && step->at_ns > played->run_since_ns ? step->at_ns - played->run_since_ns : 0;
-        result->openings++;
-        result->untold_openings++;
-        result->detect_ns += detect_ns;
-        if (detect_ns > result->longest_detect_ns)
-            result->longest_detect_ns = detect_ns;
-    }
+    if (step->type == EVENT_OPEN && step->from == CIRCUIT_CLOSED)
+        play_opening(played, step);
     result->reopenings += step->type == EVENT_OPEN && step->from == CIRCUIT_HALF_OPEN;
     if (step->type == EVENT_HALF_OPEN)
         played->probers = 0;
     played->state = (enum circuit_state)step->to;
+    played->first_call = played->next_call;
 }
 
 static bool probes(const struct played *played, uint32_t pid)
@@ -289,19 +320,33 @@ static bool comes_first(const struct sim_call *call, const struct recorded_step 
 void recording_result(const struct recording *recording, size_t lane, struct recorded_result *result)
 {
     const struct lane *at = &recording->lanes[lane];
-    struct played played = {.result = &result->result};
-    size_t call = at->first_call, step = at->first_step;
+    struct played played = {
+        .recording = recording, .result = &result->result, .first_call = at->first_call, .next_call = at->first_call};
+    size_t step = at->first_step;
     *result = (struct recorded_result){.knows_refused = false};
-    while (call < at->first_call + at->calls || step < at->first_step + at->steps) {
-        const bool is_call =
-            call < at->first_call + at->calls &&
-            (step == at->first_step + at->steps || comes_first(&recording->calls[call], &recording->steps[step]));
+    while (played.next_call < at->first_call + at->calls || step < at->first_step + at->steps) {
+        const bool is_call = played.next_call < at->first_call + at->calls &&
+                             (step == at->first_step + at->steps ||
+                              comes_first(&recording->calls[played.next_call], &recording->steps[step]));
         if (is_call)
-            play_call(&played, &recording->calls[call++]);
+            play_call(&played, &recording->calls[played.next_call++]);
         else
             play_step(&played, &recording->steps[step++]);
     }
     result->result.calls = at->calls - at->inferred;
     result->result.refused = played.last_refused - played.first_refused;
-    result->knows_refused = played.any_refused;
+    if (at->has_refusal && result->result.refused == 0)
+        result->result.refused = 1;
+    /* What is refused is told by the next transition, and what was before the first one, only if that was to open. */
+    const bool is_told = played.any_refused && played.began_closed && played.state == CIRCUIT_CLOSED;
+    result->knows_refused = is_told || result->result.refused > 0;
+    result->refused_at_least = result->knows_refused && !is_told;
+}
+
+void recorded_result_add(struct recorded_result *sum, const struct recorded_result *result)
+{
+    sim_result_add(&sum->result, &result->result);
+    sum->result.undated_openings += result->result.undated_openings;
+    sum->knows_refused = sum->knows_refused || result->knows_refused;
+    sum->refused_at_least = sum->refused_at_least || result->refused_at_least;
 }

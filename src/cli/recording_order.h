@@ -14,7 +14,9 @@ void recording_order(struct recording *recording);
 struct recorded_result {
     struct sim_result result; /* without refused_wrongly, false_openings */
     bool knows_refused;
+    bool refused_at_least; /* there may have been more: no transition behind them tells */
 };
+void recorded_result_add(struct recorded_result *sum, const struct recorded_result *result);
 void recording_result(const struct recording *recording, size_t lane, struct recorded_result *result);
 
 #endif

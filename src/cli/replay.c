@@ -47,20 +47,29 @@ static struct policy *load(const char *file)
     return policy;
 }
 
-/* The policy of an identity that a recording names. It may come from anybody: only what is a plain file is opened. */
+/*
+ * The policy of an identity that a recording names. It may come from anybody: only what is a plain file is opened.
+ * NULL: it can't be used, which was said, unless the lines name none.
+ */
 static struct policy *load_named(const char *text)
 {
     struct policy_problems problems;
+    struct policy *policy = NULL;
     struct identity identity;
     struct stat status;
     if (text[0] == '\0' || !identity_read(&identity, text))
         return NULL;
-    const bool is_file = identity.path == NULL || (stat(identity.path, &status) == 0 && S_ISREG(status.st_mode));
+    if (identity.path != NULL && stat(identity.path, &status) != 0) {
+        warn("%s", identity.path);
+    } else if (identity.path != NULL && !S_ISREG(status.st_mode)) {
+        warnx("%s: no regular file", identity.path);
+    } else {
+        policy = policy_load_identity(text, &problems);
+        if (policy == NULL)
+            print_problems(identity.path, &problems);
+        policy_problems_free(&problems);
+    }
     identity_free(&identity);
-    if (!is_file)
-        return NULL;
-    struct policy *policy = policy_load_identity(text, &problems);
-    policy_problems_free(&problems);
     return policy;
 }
 
@@ -125,28 +134,6 @@ static bool add_column(struct replayed *replayed, const char *file)
     return true;
 }
 
-/* False: the recording names no policy that can be read. */
-static bool add_own_column(struct replayed *replayed)
-{
-    const struct recording *recording = replayed->recording;
-    bool any = recording->lane_count == 0;
-    replayed->columns = grow(replayed->columns, replayed->column_count, sizeof *replayed->columns);
-    struct replay_column *column = &replayed->columns[replayed->column_count++];
-    *column = (struct replay_column){.name = "its own policy",
-                                     .is_own = true,
-                                     .policies = allocate(recording->lane_count, sizeof *column->policies)};
-    for (size_t i = 0; i < recording->lane_count; i++) {
-        for (size_t j = 0; j < i && column->policies[i] == NULL; j++)
-            if (strcmp(recording->lanes[j].policy, recording->lanes[i].policy) == 0)
-                column->policies[i] = column->policies[j];
-        if (column->policies[i] == NULL)
-            column->policies[i] = load_named(recording->lanes[i].policy);
-        any = any || column->policies[i] != NULL;
-    }
-    find_rules(column, recording);
-    return any;
-}
-
 static void free_column(struct replay_column *column, size_t lanes)
 {
     const size_t count = column->is_own ? lanes : 1;
@@ -161,6 +148,33 @@ static void free_column(struct replay_column *column, size_t lanes)
     free(column->policies);
     free(column->rules);
     free(column->copies);
+}
+
+/* No column, if no policy that the recording names can be used. False: not all can. */
+static bool add_own_column(struct replayed *replayed, const char *events)
+{
+    const struct recording *recording = replayed->recording;
+    bool any = recording->lane_count == 0, all = true;
+    replayed->columns = grow(replayed->columns, replayed->column_count, sizeof *replayed->columns);
+    struct replay_column *column = &replayed->columns[replayed->column_count++];
+    *column = (struct replay_column){.name = "its own policy",
+                                     .is_own = true,
+                                     .policies = allocate(recording->lane_count, sizeof *column->policies)};
+    for (size_t i = 0; i < recording->lane_count; i++) {
+        size_t first = 0;
+        while (strcmp(recording->lanes[first].policy, recording->lanes[i].policy) != 0)
+            first++;
+        column->policies[i] = first < i ? column->policies[first] : load_named(recording->lanes[i].policy);
+        all = all && column->policies[i] != NULL;
+        any = any || column->policies[i] != NULL;
+    }
+    find_rules(column, recording);
+    if (!any) {
+        warnx("%s: it names no policy that can be read here; -p FILE says under which to replay it", events);
+        free_column(column, recording->lane_count);
+        replayed->column_count--;
+    }
+    return all;
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -187,10 +201,8 @@ static int replay(const char *events, char *const *files, size_t file_count, boo
         status = EXIT_FAILURE;
     for (size_t i = 0; good && i < file_count; i++)
         good = add_column(&replayed, files[i]);
-    if (good && file_count == 0 && !add_own_column(&replayed)) {
-        warnx("%s: it names no policy that can be read here; -p FILE says under which to replay it", events);
-        good = false;
-    }
+    if (good && file_count == 0 && !add_own_column(&replayed, events))
+        status = EXIT_FAILURE;
     if (good) {
         run(&replayed, &recording);
         if (as_json)

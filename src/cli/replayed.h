@@ -29,6 +29,12 @@ struct replayed {
     size_t column_count;
 };
 
+/* Whether the column's policy for that lane could be read. */
+static inline bool replayed_knows(const struct replay_column *column, size_t lane)
+{
+    return column->policies[column->is_own ? lane : 0] != NULL;
+}
+
 /* To stdout. */
 void replayed_print(const struct replayed *replayed);
 void replayed_json(const struct replayed *replayed);

@@ -21,9 +21,10 @@ static void write_time(struct json *json, const char *key, uint64_t wall_ns)
 
 static void write_result(struct json *json, const struct sim_result *result, const struct recorded_result *recorded)
 {
+    const uint64_t dated = result->openings - result->undated_openings;
     json_unsigned(json, "openings", result->openings);
-    if (result->openings > 0) {
-        json_unsigned(json, "detect_ms", result->detect_ns / result->openings / NS_PER_MS);
+    if (dated > 0) {
+        json_unsigned(json, "detect_ms", result->detect_ns / dated / NS_PER_MS);
         json_unsigned(json, "detect_longest_ms", result->longest_detect_ns / NS_PER_MS);
     } else {
         json_null(json, "detect_ms");
@@ -37,6 +38,7 @@ static void write_result(struct json *json, const struct sim_result *result, con
     else
         json_unsigned(json, "refused", result->refused);
     if (recorded != NULL) {
+        json_bool(json, "refused_at_least", recorded->refused_at_least);
         json_null(json, "refused_wrongly");
         json_null(json, "false_openings");
         json_null(json, "untold_openings");
@@ -99,6 +101,8 @@ static void write_lane(struct json *json, const struct replayed *replayed, size_
     json_open(json, "replayed", '[');
     for (size_t i = 0; i < replayed->column_count; i++) {
         const struct replay_column *column = &replayed->columns[i];
+        if (!replayed_knows(column, number))
+            continue;
         json_open(json, NULL, '{');
         json_string(json, "policy", column->is_own ? lane->policy : column->name);
         json_string(json, "target", column->rules[number].target != NULL ? column->rules[number].target->name : NULL);
@@ -116,7 +120,8 @@ static void write_total(struct json *json, const struct replayed *replayed)
     for (size_t i = 0; i < replayed->column_count; i++) {
         struct sim_result sum = {0};
         for (size_t lane = 0; lane < replayed->recording->lane_count; lane++)
-            sim_result_add(&sum, &replayed->columns[i].simulation.results[lane]);
+            if (replayed_knows(&replayed->columns[i], lane))
+                sim_result_add(&sum, &replayed->columns[i].simulation.results[lane]);
         json_open(json, NULL, '{');
         json_string(json, "policy", replayed->columns[i].is_own ? NULL : replayed->columns[i].name);
         write_result(json, &sum, NULL);

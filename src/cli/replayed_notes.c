@@ -25,7 +25,7 @@ static const char *plural(uint64_t count)
 /* Of lanes that have something in common. */
 struct sums {
     uint64_t refused, alone, mute, inferred, forced, rebooted;
-    bool unknown_refusals;
+    bool refused_at_least;
 };
 
 static struct sums add_up(const struct replayed *replayed)
@@ -35,7 +35,7 @@ static struct sums add_up(const struct replayed *replayed)
     for (size_t i = 0; i < recording->lane_count; i++) {
         const struct lane *lane = &recording->lanes[i];
         sums.refused += replayed->recorded[i].result.refused;
-        sums.unknown_refusals = sums.unknown_refusals || lane->has_refusal;
+        sums.refused_at_least = sums.refused_at_least || replayed->recorded[i].refused_at_least;
         sums.alone += lane->has_failures_alone;
         sums.mute += lane->calls == 0;
         sums.inferred += lane->inferred;
@@ -48,9 +48,14 @@ static struct sums add_up(const struct replayed *replayed)
 static void add_untaken(struct replay_notes *notes, const struct replay_column *column,
                         const struct recording *recording)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < recording->lane_count; i++)
-        count += column->rules[i].target == NULL;
+    size_t count = 0, unknown = 0;
+    for (size_t i = 0; i < recording->lane_count; i++) {
+        unknown += !replayed_knows(column, i);
+        count += replayed_knows(column, i) && column->rules[i].target == NULL;
+    }
+    if (unknown > 0)
+        add(notes, "of %zu of the %zu circuits the policy can't be used: what it would have done is not told", unknown,
+            recording->lane_count);
     if (count > 0)
         add(notes, "%s has no target for %zu of the %zu circuits: their calls all go", column->name, count,
             recording->lane_count);
@@ -61,12 +66,11 @@ void replay_notes_find(struct replay_notes *notes, const struct replayed *replay
     const struct recording *recording = replayed->recording;
     const struct sums sums = add_up(replayed);
     *notes = (struct replay_notes){0};
-    if (sums.refused > 0 || sums.unknown_refusals)
+    if (sums.refused > 0)
         add(notes,
             "%s%" PRIu64 " call%s refused when this was recorded: what they would have met is not known, so a policy "
             "that opens later looks better here than it is",
-            sums.refused > 0 ? "" : "at least ", sums.refused > 0 ? sums.refused : 1,
-            sums.refused > 1 ? "s were" : " was");
+            sums.refused_at_least ? "at least " : "", sums.refused, sums.refused > 1 ? "s were" : " was");
     if (sums.alone > 0)
         add(notes,
             "of %" PRIu64

@@ -35,12 +35,13 @@ static const char *const labels[FIGURES] = {
 /* A figure as text; NULL: it is not known. */
 static const char *figure_text(const struct sim_result *result, enum figure_row row, char text[SPAN_TEXT_MAX])
 {
+    const uint64_t dated = result->openings - result->undated_openings;
     uint64_t number = 0;
     switch (row) {
     case FIGURE_DETECT:
-        return result->openings > 0 ? wait_format(result->detect_ns / result->openings, text) : NULL;
+        return dated > 0 ? wait_format(result->detect_ns / dated, text) : NULL;
     case FIGURE_LONGEST:
-        return result->openings > 0 ? wait_format(result->longest_detect_ns, text) : NULL;
+        return dated > 0 ? wait_format(result->longest_detect_ns, text) : NULL;
     case FIGURE_FALSE:
         if (result->openings > 0 && result->untold_openings == result->openings)
             return NULL;
@@ -71,9 +72,15 @@ static const char *figure_text(const struct sim_result *result, enum figure_row 
     return text;
 }
 
-static bool is_unknown_when_recorded(const struct recorded_result *recorded, enum figure_row row)
+/* The same of what was done. */
+static const char *recorded_text(const struct recorded_result *recorded, enum figure_row row, char text[SPAN_TEXT_MAX])
 {
-    return row == FIGURE_WRONGLY || row == FIGURE_FALSE || (row == FIGURE_REFUSED && !recorded->knows_refused);
+    if (row == FIGURE_WRONGLY || row == FIGURE_FALSE || (row == FIGURE_REFUSED && !recorded->knows_refused))
+        return NULL;
+    if (row != FIGURE_REFUSED || !recorded->refused_at_least)
+        return figure_text(&recorded->result, row, text);
+    snprintf(text, SPAN_TEXT_MAX, ">= %" PRIu64, recorded->result.refused);
+    return text;
 }
 
 /* The last part of a file's path, unless another column has the same. */
@@ -89,9 +96,9 @@ static const char *title_of(const struct replayed *replayed, size_t column)
     return base;
 }
 
-/* `results`: of each column. */
+/* `results`: of each column; NULL: its policy can't be used. */
 static void print_table(const struct replayed *replayed, const struct recorded_result *recorded,
-                        const struct sim_result *results)
+                        const struct sim_result *const *results)
 {
     struct column *columns = allocate(replayed->column_count + 2, sizeof *columns);
     struct table table;
@@ -102,13 +109,11 @@ static void print_table(const struct replayed *replayed, const struct recorded_r
     table_start(&table, columns, replayed->column_count + 2);
     for (unsigned int row = 0; row < FIGURES; row++) {
         char text[SPAN_TEXT_MAX];
-        const char *figure = is_unknown_when_recorded(recorded, (enum figure_row)row)
-                                 ? NULL
-                                 : figure_text(&recorded->result, (enum figure_row)row, text);
+        const char *figure = recorded_text(recorded, (enum figure_row)row, text);
         table_add(&table, PLAIN, labels[row]);
         table_add(&table, figure == NULL ? DIM : PLAIN, figure == NULL ? "-" : figure);
         for (size_t i = 0; i < replayed->column_count; i++) {
-            figure = figure_text(&results[i], (enum figure_row)row, text);
+            figure = results[i] != NULL ? figure_text(results[i], (enum figure_row)row, text) : NULL;
             table_add(&table, figure == NULL ? DIM : PLAIN, figure == NULL ? "-" : figure);
         }
     }
@@ -120,10 +125,11 @@ static void print_lane(const struct replayed *replayed, size_t lane)
 {
     const struct lane *at = &replayed->recording->lanes[lane];
     const struct recorded_result *recorded = &replayed->recorded[lane];
-    struct sim_result *results = allocate(replayed->column_count, sizeof *results);
+    const struct sim_result **results = allocate(replayed->column_count, sizeof *results);
     const bool coloured = colour_wanted(stdout);
     for (size_t i = 0; i < replayed->column_count; i++)
-        results[i] = replayed->columns[i].simulation.results[lane];
+        if (replayed_knows(&replayed->columns[i], lane))
+            results[i] = &replayed->columns[i].simulation.results[lane];
     printf("\n%s", colour_start(BOLD, coloured));
     print_safely(at->destination, stdout);
     printf("%s  [%s]  %" PRIu64 " call%s, %" PRIu64 " failed%s\n", colour_start(PLAIN, coloured), shown(at->target),
@@ -135,18 +141,23 @@ static void print_lane(const struct replayed *replayed, size_t lane)
 
 static void print_total(const struct replayed *replayed)
 {
-    struct recorded_result recorded = {.knows_refused = true};
-    struct sim_result *results = allocate(replayed->column_count, sizeof *results);
+    struct recorded_result recorded = {.knows_refused = false};
+    struct sim_result *sums = allocate(replayed->column_count, sizeof *sums);
+    const struct sim_result **results = allocate(replayed->column_count, sizeof *results);
     const bool coloured = colour_wanted(stdout);
     for (size_t lane = 0; lane < replayed->recording->lane_count; lane++) {
-        sim_result_add(&recorded.result, &replayed->recorded[lane].result);
+        recorded_result_add(&recorded, &replayed->recorded[lane]);
         for (size_t i = 0; i < replayed->column_count; i++)
-            sim_result_add(&results[i], &replayed->columns[i].simulation.results[lane]);
+            if (replayed_knows(&replayed->columns[i], lane))
+                sim_result_add(&sums[i], &replayed->columns[i].simulation.results[lane]);
     }
+    for (size_t i = 0; i < replayed->column_count; i++)
+        results[i] = &sums[i];
     printf("\n%sAll together%s  %" PRIu64 " calls, %" PRIu64 " failed\n", colour_start(BOLD, coloured),
            colour_start(PLAIN, coloured), recorded.result.calls, recorded.result.failed);
     print_table(replayed, &recorded, results);
     free(results);
+    free(sums);
 }
 
 void replayed_print(const struct replayed *replayed)

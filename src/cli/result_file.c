@@ -111,6 +111,29 @@ bool result_open(struct result_file *result, const char *path, mode_t mode)
     return result->out != NULL;
 }
 
+bool result_may_open(const char *path)
+{
+    struct result_file result;
+    struct stat there;
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { /* whoever reads a pipe is not to be woken */
+        const bool good = !S_ISDIR(there.st_mode) && access(path, W_OK) == 0;
+        if (S_ISDIR(there.st_mode))
+            errno = EISDIR;
+        if (!good)
+            warn("%s can't be written", path);
+        return good;
+    }
+    if (!result_open(&result, path, RESULT_MODE_USUAL))
+        return false;
+    fclose(result.out);
+    unlink(result.draft);
+    sigprocmask(SIG_SETMASK, &result.signals, NULL);
+    result_free(&result);
+    return true;
+}
+
 bool result_close(struct result_file *result)
 {
     if (result->out == stdout)

@@ -28,6 +28,8 @@ struct result_file {
  * written, which was said.
  */
 bool result_open(struct result_file *result, const char *path, mode_t mode);
+/* Whether it could be opened now; that is tried, and leaves nothing behind. False: as result_open. */
+bool result_may_open(const char *path);
 /* False: it could not be written whole, which was said; what was there before is there still. */
 bool result_close(struct result_file *result);
 

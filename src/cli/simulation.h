@@ -50,7 +50,8 @@ struct sim_result {
     uint64_t calls, failed; /* recorded; by the policy's rules */
     uint64_t openings, reopenings, false_openings;
     uint64_t untold_openings;              /* nothing is recorded of their pauses */
-    uint64_t detect_ns, longest_detect_ns; /* of all openings together */
+    uint64_t undated_openings;             /* recorded ones: since when it failed is not known */
+    uint64_t detect_ns, longest_detect_ns; /* of all others together */
     uint64_t leaked;                       /* admitted and failed, behind the first failure of a run; probes apart */
     uint64_t probes;
     uint64_t refused, refused_wrongly; /* of them, those whose recorded outcome was a success */

@@ -5,11 +5,10 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/event_file.h"
 #include "cli/event_line.h"
 #include "cli/story_sources.h"
 #include "segment/journal.h"
@@ -69,26 +68,14 @@ static bool tell_taken(const char *name, const struct taken *taken)
 
 bool story_read_file(struct story *story, const char *path, unsigned int source, uint64_t since_ns)
 {
-    const bool is_input = strcmp(path, "-") == 0;
-    const char *name = is_input ? "standard input" : path;
-    FILE *file = is_input ? stdin : fopen(path, "re");
+    struct event_file *file = event_file_open(path);
     struct taken taken = {0};
-    char *text = NULL;
-    size_t size = 0;
-    ssize_t length;
-    if (file == NULL) {
-        warn("%s", name);
+    if (file == NULL)
         return false;
-    }
-    while (!taken.full && (length = getline(&text, &size, file)) > 0)
-        take_line(story, text, (size_t)length, source, since_ns, &taken);
-    const bool failed = ferror(file) != 0;
-    if (failed)
-        warn("%s", name);
-    free(text);
-    if (!is_input)
-        fclose(file);
-    return tell_taken(name, &taken) && !failed;
+    while (!taken.full && event_file_next(file))
+        take_line(story, file->text, file->length, source, since_ns, &taken);
+    const bool good = tell_taken(file->name, &taken);
+    return event_file_close(file) && good;
 }
 
 /* False: there is no room for more. */

@@ -85,6 +85,17 @@ __attribute__((format(printf, 4, 5))) static void line(FILE *out, enum key_index
     free(reason);
 }
 
+/* Too few were "seen", or "seen to heal", to say better. */
+static void few_line(FILE *out, enum key_index key, uint64_t count, const char *noun, const char *seen,
+                     unsigned int wanted)
+{
+    if (count == 0)
+        line(out, key, NULL, "no %s was %s, %u are wanted", noun, seen, wanted);
+    else
+        line(out, key, NULL, "%" PRIu64 " %s%s %s, %u are wanted", count, noun, count == 1 ? " was" : "s were", seen,
+             wanted);
+}
+
 static void span_line(FILE *out, enum key_index key, uint64_t span_ns, char *reason)
 {
     char *value = value_of(span_ns);
@@ -111,8 +122,7 @@ static void suggest_connect_timeout(FILE *out, const struct row *row)
     char longest[SPAN_TEXT_MAX];
     const uint64_t limit_ns = limit_from(seen, is_path(row) ? RESPONSE_LEAST_NS : CONNECT_LEAST_NS);
     if (seen->count < CONNECTS_MIN)
-        line(out, KEY_CONNECT_TIMEOUT, NULL, "%" PRIu64 " connections were seen, %u are wanted", seen->count,
-             CONNECTS_MIN);
+        few_line(out, KEY_CONNECT_TIMEOUT, seen->count, "connection", "seen", CONNECTS_MIN);
     else if (limit_ns >= 10 * NS_PER_S)
         line(out, KEY_CONNECT_TIMEOUT, NULL, "a connection took as long as %s", wait_format(seen->max_ns, longest));
     else
@@ -144,7 +154,7 @@ static void suggest_response_timeout(FILE *out, const struct row *row)
     const struct timeout *sooner = soonest(&row->timeouts, &usual_ns);
     const uint64_t limit_ns = limit_from(seen, RESPONSE_LEAST_NS);
     if (seen->count < ANSWERS_MIN)
-        line(out, KEY_RESPONSE_TIMEOUT, NULL, "%" PRIu64 " answers were seen, %u are wanted", seen->count, ANSWERS_MIN);
+        few_line(out, KEY_RESPONSE_TIMEOUT, seen->count, "answer", "seen", ANSWERS_MIN);
     else if (sooner != NULL && usual_ns <= limit_ns)
         line(out, KEY_RESPONSE_TIMEOUT, NULL, "%s gives up after %s by itself, which counts", sooner->program,
              span_format(usual_ns, after));
@@ -239,8 +249,7 @@ static void suggest_pauses(FILE *out, const struct healed *healed)
 {
     char median[SPAN_TEXT_MAX], longest[SPAN_TEXT_MAX];
     if (healed->outages < OUTAGES_MIN) {
-        line(out, KEY_RESET_TIMEOUT, NULL, "%" PRIu32 " outage%s seen to heal, %u are wanted", healed->outages,
-             healed->outages == 1 ? " was" : "s were", OUTAGES_MIN);
+        few_line(out, KEY_RESET_TIMEOUT, healed->outages, "outage", "seen to heal", OUTAGES_MIN);
         return;
     }
     const uint64_t median_ns = healed->lasted_ns[(healed->outages - 1) / 2],
@@ -288,8 +297,8 @@ static void tell_seen(FILE *out, const struct row *row)
         free(text);
     }
     if (row->learnt.present.failures > 0)
-        fprintf(out, "# %" PRIu32 " failures in a row had not healed when this was written.\n",
-                row->learnt.present.failures);
+        fprintf(out, "# %" PRIu32 " failure%s had not healed when this was written.\n", row->learnt.present.failures,
+                row->learnt.present.failures == 1 ? "" : "s in a row");
 }
 
 static void write_section(FILE *out, const struct row *row, const struct target *built_in)
@@ -319,11 +328,17 @@ bool suggestion_may_write(const char *path, bool force)
     return false;
 }
 
-static bool any_named(const struct rows *rows)
+/* False: there is nothing to write; why was said. */
+static bool any_named(const char *path, const struct rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++)
         if (can_be_named(rows->at[i].destination))
             return true;
+    if (rows->count == 0)
+        warnx("--suggest %s: not written, for no call was seen that a policy could be about", path);
+    else
+        warnx("--suggest %s: not written, for what was called can't be written as a pattern: %s%s", path,
+              rows->at[0].destination, rows->count > 1 ? ", and others" : "");
     return false;
 }
 
@@ -334,10 +349,8 @@ bool suggestion_write(const char *path, bool force, const struct rows *rows, con
     char date[32];
     const time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
     struct tm today;
-    if (!any_named(rows)) {
-        warnx("--suggest %s: not written, for no call was seen that a policy could be about", path);
+    if (!any_named(path, rows))
         return true;
-    }
     /* Somebody may have made it while the program ran. */
     if (!suggestion_may_write(path, force) || !result_open(&result, path, RESULT_MODE_USUAL))
         return false;

@@ -1,6 +1,7 @@
 """`sockfuse replay`: recorded outcomes through the circuit's own code under other policies."""
 import json
 import os
+import re
 import resource
 import sys
 import unittest
@@ -95,6 +96,75 @@ class Recorded(unittest.TestCase):
         result = self.sandbox.sockfuse("replay", "--json", "-p", self.policy("a"), events)
         self.assertEqual((result.status, result.stderr), (0, ""))
         self.assertIn("the last line was cut, and is left out", json.loads(result.stdout)["notes"])
+
+    def test_a_policy_that_the_recording_names_and_that_can_not_be_used_is_told(self):
+        broken, gone = self.write("broken", "[shop]\nmatch = 10.0.0.0/8:80\nno_such_key = 1\n"), self.path("gone")
+        good = self.policy("good", failure_threshold=1)
+        for policy, told in ((broken, f"{broken}:3: error: "), (gone, f"{gone}: No such file or directory")):
+            lines = [outcome(1000, policy=policy, owner="root"),
+                     outcome(2000, policy=policy, owner="root", destination="10.0.0.2:80")]
+            found = self.replay(lines, status=1)
+            self.assertEqual([(circuit["calls"], circuit["replayed"]) for circuit in found["circuits"]], [(1, [])] * 2)
+            result = self.sandbox.sockfuse("replay", self.path("events"))
+            self.assertEqual(result.status, 1)
+            self.assertEqual(result.stderr.count(told), 1, result)
+            self.assertRegex(result.stdout, r"\n +RECORDED\n  openings +0\n")
+            # Beside one that can be used: what is not known of a circuit is no figure.
+            found = self.replay([*lines, outcome(3000, policy=good, owner="root", destination="10.0.0.3:80")], status=1)
+            self.assertEqual([len(circuit["replayed"]) for circuit in found["circuits"]], [0, 0, 1])
+            self.assertEqual([at["openings"] for at in found["total"]], [1])
+            self.assertIn("of 2 of the 3 circuits the policy can't be used: what it would have done is not told",
+                          found["notes"])
+            text = self.sandbox.sockfuse("replay", self.path("events")).stdout
+            self.assertEqual(len(re.findall(r"(?m)^  openings +0 +-$", text)), 2, text)
+
+    def test_what_is_no_recording_is_no_cut_one(self):
+        policy = self.policy("a")
+        for text, told in (("nonsense", ":1: no event"), (outcome(1000)[:90], ":1: no event"),
+                           (outcome(1000) + "\nnonsense", ":2: no event")):
+            result = self.sandbox.sockfuse("replay", "-p", policy, self.write("events", text))
+            self.assertEqual(result.status, 1, (text, result))
+            self.assertIn(told, result.stderr)
+
+    def test_a_line_without_an_end_is_not_held(self):
+        most = 128 << 20
+        for words in (("replay", "-p", self.policy("a")), ("report", "-o", self.path("page.html"))):
+            result = self.sandbox.run([SOCKFUSE, *words, "/dev/zero"], "command",
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+            self.assertEqual((result.status, result.stdout), (1, ""), words)
+            self.assertIn("/dev/zero:1: no event: the line is longer than any event", result.stderr)
+        self.assertFalse(os.path.exists(self.path("page.html")))
+        events = self.write("events", outcome(1000, policy="/" + "\x01" * 8000) + "\n")
+        self.assertEqual(self.sandbox.sockfuse("replay", "-p", self.policy("a"), events).status, 0)
+
+    def opening(self, at_ms, **members):
+        return outcome(at_ms, None, event="open", **{"from": "closed", "to": "open", "pause_ms": 1000, **members})
+
+    def test_an_opening_by_rate_was_to_detect_since_the_first_failure_in_its_window(self):
+        rate = {"reason": "failure-rate", "window": {"calls": 20, "failed": 3, "slow": 0}}
+        lines = [outcome(1000), outcome(2000), outcome(3000), outcome(3500, "success"), outcome(4000),
+                 outcome(4500, "success"), self.opening(4500, **rate)]
+        (circuit,) = self.replay(lines, self.policy("a"))["circuits"]
+        self.assertEqual((circuit["recorded"]["detect_ms"], circuit["recorded"]["detect_longest_ms"]), (2600, 2600))
+        # What lies before the recording, or was slow where failures alone were recorded, is not known.
+        (circuit,) = self.replay(lines[4:], self.policy("a"))["circuits"]
+        self.assertEqual((circuit["recorded"]["openings"], circuit["recorded"]["detect_ms"]), (1, None))
+        text = self.sandbox.sockfuse("replay", "-p", self.path("a"), self.path("events")).stdout
+        self.assertRegex(text, r"\n  time to detect +- ")
+
+    def test_refusals_are_known_when_their_pause_has_ended(self):
+        policy = self.policy("a")
+        opened = [outcome(1000), self.opening(1000, reason="failure-threshold", failures=1, refused=10)]
+        half = outcome(3000, None, event="half-open", reason="pause-ended", refused=14, **{"from": "open", "to": "half-open"})
+        closed = outcome(4000, None, event="close", reason="probe-succeeded", refused=15,
+                         **{"from": "half-open", "to": "closed"})
+        for lines, known, least, text in ((opened, None, False, "-"), ([*opened, half], 4, True, ">= 4"),
+                                          ([*opened, half, closed], 5, False, "5")):
+            (circuit,) = self.replay(lines, policy)["circuits"]
+            recorded = circuit["recorded"]
+            self.assertEqual((recorded["refused"], recorded["refused_at_least"]), (known, least))
+            result = self.sandbox.sockfuse("replay", "-p", policy, self.path("events"))
+            self.assertRegex(result.stdout, rf"\n  refused +{text} +\d")
 
     def test_standard_input_and_what_it_can_not_do(self):
         policy = self.policy("a", failure_threshold=1)
