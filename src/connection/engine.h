@@ -44,7 +44,7 @@
  *   tls_sessions.c           tls_thread: what a thread's TLS library does; table: sessions and their connections
  *   wrap_tls.c               callers, for each function: which one a caller means
  *   base/                    clock.c: clocks; log.c: standard_error: what it was at the start
- *   segment/                 process_alive.c: own_space, own_proc: the pid name space
+ *   segment/                 process_alive.c: own_space, own_pid, own_proc: the pid name space
  */
 #ifndef SOCKFUSE_CONNECTION_ENGINE_H
 #define SOCKFUSE_CONNECTION_ENGINE_H
