@@ -110,7 +110,7 @@ static void tell_deaf(const struct audience *audience, const char *destination, 
     const struct reach *reach = &audience->reach;
     const char **whys = allocate(reach->count + 1, sizeof *whys);
     bool known;
-    fflush(stdout); /* what was done stands before who does not obey */
+    flush_output(); /* what was done stands before who does not obey */
     for (size_t i = 0; i < reach->count; i++)
         whys[i] = why_deaf(audience, &reach->at[i], target_name, destination, &known);
     for (size_t i = 0; i < reach->count; i++) {

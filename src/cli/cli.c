@@ -52,14 +52,32 @@ int unexpected_word(const char *command, const char *word)
     return usage_error(command);
 }
 
+/* Why output was lost before the end: the stream keeps that it was, and not why. */
+static int lost_by;
+
+void flush_output(void)
+{
+    if (fflush(stdout) != 0 && lost_by == 0)
+        lost_by = errno;
+}
+
+void write_output(const void *bytes, size_t length, FILE *out)
+{
+    if (fwrite(bytes, 1, length, out) < length && lost_by == 0)
+        lost_by = errno;
+}
+
+int output_error(void)
+{
+    return lost_by;
+}
+
 int finish_output(int status)
 {
-    errno = 0;
-    bool failed = ferror(stdout) != 0;
-    if (fflush(stdout) != 0)
-        failed = true;
-    if (!failed)
+    flush_output();
+    if (ferror(stdout) == 0)
         return status;
+    errno = lost_by;
     if (errno != EPIPE) {
         if (errno != 0)
             warn("standard output can't be written");

@@ -97,6 +97,15 @@ int common_option(const char *command, const char *help, int letter);
 int unexpected_word(const char *command, const char *word);
 
 /*
+ * Flush stdout, or write to a stream, before the end: what could not be written then is said by finish_output, or
+ * result_close, with its reason.
+ */
+void flush_output(void);
+void write_output(const void *bytes, size_t length, FILE *out);
+/* Why the first of them failed: an errno; 0: none did. */
+int output_error(void);
+
+/*
  * The last thing a command does with stdout: flushes it and returns `status`, or EXIT_FAILURE with a message when
  * something could not be written (a full disk). A reader that went away (EPIPE) is no message.
  */

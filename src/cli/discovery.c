@@ -137,7 +137,7 @@ char *discovery_explain(const char *command)
     policy_discover_each(names, environment, print_place, &account);
     if (account.taken == NULL)
         printf("%s gets no policy: it is left alone\n", shown(command));
-    fflush(stdout); /* before what stderr says */
+    flush_output(); /* before what stderr says */
     if (found)
         print_doubts(&program);
     else

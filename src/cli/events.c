@@ -18,6 +18,7 @@
 #include "cli/follow.h"
 #include "cli/json.h"
 #include "cli/select.h"
+#include "cli/selected_policy.h"
 #include "segment/event.h"
 #include "segment/journal.h"
 
@@ -213,7 +214,7 @@ static bool look(const struct selection *selection, struct readers *readers, str
             tell_missed(&readers->at[i], selected, wish->as_json);
     }
     print_batch(&batch, &wish->columns, wish->as_json);
-    fflush(stdout);
+    flush_output();
     free(batch.at);
     return whole;
 }
@@ -237,6 +238,17 @@ static void reopen(struct selection *selection, struct readers *readers, const s
     free(before.at);
 }
 
+static void tell_unused(const struct selection *selection, const struct wish *wish)
+{
+    for (size_t i = 0; i < selection->count; i++)
+        if (selection->at[i].segment.map != NULL)
+            return;
+    if (wish->choice.policy_file == NULL)
+        tell_nothing_in_use(selection, stderr);
+    else
+        fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->choice.policy_file));
+}
+
 static int show(struct wish *wish)
 {
     struct selection selection = {0};
@@ -244,16 +256,11 @@ static int show(struct wish *wish)
     event_columns_start(&wish->columns, stdout, 0, false);
     reopen(&selection, &readers, wish, false);
     select_warn_of_builds(&selection);
-    const bool missed = select_missed(&selection);
-    bool used = false;
-    for (size_t i = 0; i < selection.count; i++)
-        used = used || selection.at[i].segment.map != NULL;
-    if (!used && !wish->as_json && wish->choice.policy_file == NULL)
-        tell_nothing_in_use(&selection, stderr);
-    else if (!used && !wish->as_json)
-        fprintf(stderr, "%s is not in use yet: it has no journal.\n", shown(wish->choice.policy_file));
-    bool whole = look(&selection, &readers, wish);
-    for (unsigned int polls = 1; wish->follow && follow_wait(POLL_MS); polls++) {
+    const bool missed = select_missed(&selection), known = policies_are_known(&selection);
+    if (known && !wish->as_json)
+        tell_unused(&selection, wish);
+    bool whole = look(&selection, &readers, wish) && known;
+    for (unsigned int polls = 1; known && wish->follow && follow_wait(POLL_MS); polls++) {
         if (polls % POLLS_PER_LOOK == 0) {
             whole = look(&selection, &readers, wish) && whole; /* the last words of a segment that is gone by now */
             reopen(&selection, &readers, wish, true);

@@ -245,16 +245,26 @@ static void print_closing(const struct explanation *explanation)
                                          last->program, last->pid));
 }
 
+/* When the last answer came is known to the second; to be freed. */
+static char *answer_text(const struct explanation *explanation)
+{
+    const uint32_t seconds = explanation->answer_seconds;
+    char span[SPAN_TEXT_MAX];
+    if (!explanation->has_answer)
+        return copy_text("; never seen to answer");
+    if (seconds == 0)
+        return copy_text("; last answered less than 1s ago");
+    if (seconds < 60)
+        return format_text("; last answered %" PRIu32 "s ago", seconds);
+    return format_text("; last answered %s ago", span_format(seconds * NS_PER_S, span));
+}
+
 static void print_now(const struct explanation *explanation)
 {
     const struct row *row = explanation->row;
-    char span[SPAN_TEXT_MAX];
     if (row->view.state != CIRCUIT_CLOSED || !row->called)
         return;
-    char *answer =
-        explanation->has_answer
-            ? format_text("; last answered %s ago", span_format((uint64_t)explanation->answer_seconds * NS_PER_S, span))
-            : copy_text("; never seen to answer");
+    char *answer = answer_text(explanation);
     char *limit = row->target != NULL && row->target->breaker.failure_threshold != 0
                       ? format_text(" of %" PRIu32, row->target->breaker.failure_threshold)
                       : copy_text("");

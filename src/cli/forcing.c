@@ -148,7 +148,7 @@ static void force(struct forcing *forcing, struct audience *audience, const stru
     size_t reached = audience_tell(audience, destination, target_name);
     forcing->reached += reached;
     if (reached == 0) {
-        fflush(stdout);
+        flush_output();
         audience_tell_nobody(audience, destination, forcing->word != FORCED_NONE);
     }
 }

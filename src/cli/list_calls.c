@@ -20,6 +20,7 @@
 #include "cli/running.h"
 #include "cli/screen.h"
 #include "cli/select.h"
+#include "cli/selected_policy.h"
 #include "cli/table.h"
 
 static const char help[] =
@@ -99,23 +100,17 @@ static bool is_known(const struct selection *selection, const struct inflight_wi
     return false;
 }
 
-/* What can't be seen is said: a policy's file tells it. False: of one that is not in use there is no file either. */
-static bool tell_hidden(const struct selection *selection)
+/* What can't be seen is said: a policy's file tells it. */
+static void tell_hidden(const struct selection *selection)
 {
-    bool good = true;
     for (size_t i = 0; i < selection->count; i++) {
         struct running running;
         running_collect(&running, &selection->at[i]);
-        if (running.file == NULL && selection->at[i].segment.map == NULL) {
-            warnx("%s: %s", selection->at[i].identity, running.file_why);
-            good = false;
-        }
         if (running.shown != NULL && running.shown->has_process_scope)
             warnx("%s%s: calls under scope = process are kept by each process to itself, and not shown",
                   selection->at[i].identity, selection->at[i].whose);
         running_free(&running);
     }
-    return good;
 }
 
 /* --- going on ----------------------------------------------------------------------------------------------------- */
@@ -217,7 +212,7 @@ static bool follow(struct selection *selection, const struct view *view)
         else
             tell_new(&inflight, &told, view->as_json);
         inflight_free(&inflight);
-        fflush(stdout);
+        flush_output();
         if (!follow_wait(on_screen ? SCREEN_MS : LOOK_MS))
             break;
         if (on_screen || looks % LOOKS_PER_SEARCH == 0) {
@@ -275,7 +270,8 @@ static int show(const struct view *view)
     bool missed = select_missed(&selection);
     for (size_t i = 0; i < selection.count; i++)
         used = used || selection.at[i].segment.map != NULL;
-    bool good = tell_hidden(&selection);
+    bool good = policies_are_known(&selection);
+    tell_hidden(&selection);
     if (good && !used && !view->as_json)
         tell_unused(&selection, view);
     else if (used && !view->follow && view->wish.text != NULL && !is_known(&selection, &view->wish)) {

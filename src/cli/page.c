@@ -102,7 +102,7 @@ static void write_data(const char *data, size_t length, FILE *out)
         const char *next = at;
         while (next < end && (*next == '\0' || strchr(special, *next) == NULL))
             next++;
-        fwrite(at, 1, (size_t)(next - at), out);
+        write_output(at, (size_t)(next - at), out);
         if (next < end)
             fprintf(out, "\\u%04x", (unsigned int)(unsigned char)*next++);
         at = next;
@@ -112,7 +112,7 @@ static void write_data(const char *data, size_t length, FILE *out)
 void page_write(const struct page *page, const char *data, size_t length, FILE *out)
 {
     const size_t behind = page->place + sizeof PAGE_PLACE - 1;
-    fwrite(page->text, 1, page->place, out);
+    write_output(page->text, page->place, out);
     write_data(data, length, out);
-    fwrite(page->text + behind, 1, page->length - behind, out);
+    write_output(page->text + behind, page->length - behind, out);
 }

@@ -262,7 +262,7 @@ static int reload_all(const struct whose *choice)
     }
     if (count == 0 && good)
         warnx("no policy file is in use: there is nothing to reload");
-    fflush(stdout); /* what was done stands before what was not */
+    flush_output(); /* what was done stands before what was not */
     if (count > 0 && good && reached == 0)
         warnx("no running program was reached");
     select_close(&selection);

@@ -138,10 +138,19 @@ bool result_close(struct result_file *result)
 {
     if (result->out == stdout)
         return finish_output(EXIT_SUCCESS) == EXIT_SUCCESS;
-    bool good = fflush(result->out) == 0 && ferror(result->out) == 0;
-    good = fclose(result->out) == 0 && good;
-    if (good && result->draft != NULL)
-        good = rename(result->draft, result->real) == 0;
+    int reason = fflush(result->out) == 0 ? 0 : errno;
+    if (ferror(result->out) != 0 && output_error() != 0)
+        reason = output_error(); /* what was lost first */
+    bool good = reason == 0 && ferror(result->out) == 0;
+    if (fclose(result->out) != 0 && good) {
+        reason = errno;
+        good = false;
+    }
+    if (good && result->draft != NULL && rename(result->draft, result->real) != 0) {
+        reason = errno;
+        good = false;
+    }
+    errno = reason;
     if (!good)
         warn("%s can't be written", result->path);
     if (result->draft != NULL) {

@@ -67,6 +67,23 @@ struct policy *policy_of_selected(const struct selected *selected, char **why)
     return policy;
 }
 
+bool policies_are_known(const struct selection *selection)
+{
+    bool are = true;
+    for (size_t i = 0; i < selection->count; i++) {
+        char *why = NULL;
+        if (selection->at[i].segment.map != NULL)
+            continue;
+        struct policy *policy = policy_of_selected(&selection->at[i], &why);
+        if (policy == NULL)
+            warnx("%s: %s", selection->at[i].identity, why);
+        are = are && policy != NULL;
+        policy_free(policy);
+        free(why);
+    }
+    return are;
+}
+
 struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why)
 {
     struct policy_problems problems = {0};

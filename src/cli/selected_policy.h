@@ -7,6 +7,7 @@
 #ifndef SOCKFUSE_CLI_SELECTED_POLICY_H
 #define SOCKFUSE_CLI_SELECTED_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/select.h"
@@ -20,6 +21,12 @@ struct policy *policy_load_selected(const struct selected *selected, struct poli
 
 /* The same; NULL: it can't be read or has errors (the first is in `*why`, to be freed). */
 struct policy *policy_of_selected(const struct selected *selected, char **why);
+
+/*
+ * Whether each policy of the selection is in use, or one that can be read: of what is neither, a misspelt file's perhaps,
+ * nothing can be shown, and it was said why.
+ */
+bool policies_are_known(const struct selection *selection);
 
 /* The policy of a selected segment as it was when its file had that text (segment/editions.h). NULL: as above. */
 struct policy *policy_of_text(const struct selected *selected, const char *text, uint64_t revision, char **why);

@@ -19,6 +19,7 @@
 #include "cli/rows.h"
 #include "cli/running.h"
 #include "cli/select.h"
+#include "cli/selected_policy.h"
 #include "cli/status_json.h"
 #include "cli/story_chain.h"
 #include "cli/story_sources.h"
@@ -237,6 +238,10 @@ bool story_tell_present(struct story *story, const struct whose *choice, uint64_
     struct selection selection;
     select_open(&selection, choice, false);
     select_warn_of_builds(&selection);
+    if (!policies_are_known(&selection)) {
+        select_close(&selection);
+        return false;
+    }
     bool whole = story_read_journals(story, &selection, since_ns);
     tell_calls(story, &selection, present);
     story_end(story, since_ns, find_end(&selection));

@@ -20,7 +20,8 @@ struct present {
 
 /*
  * Tells the journals of the chosen policies since then, ends the story, adds their circuits and calls in flight as they
- * are now, and finds the incidents. False: something could not be looked into, as it was said. Free `present` with present_free.
+ * are now, and finds the incidents. False: something could not be looked into, as it was said; without a `status` there
+ * is nothing at all to tell. Free `present` with present_free.
  */
 bool story_tell_present(struct story *story, const struct whose *choice, uint64_t since_ns, struct present *present);
 void present_free(struct present *present);

@@ -108,7 +108,7 @@ static bool write_trace(const struct story *story, const char *path)
     return result_close(&result);
 }
 
-/* Of files that can't be read nothing is written; of segments, what could be. */
+/* Of files that can't be read nothing is written, nor of a policy that is not there; of segments, what could be. */
 static int report(const struct wish *wish)
 {
     struct page page = {.text = NULL};
@@ -119,7 +119,7 @@ static int report(const struct wish *wish)
     story_start(&story);
     bool good = wish->file_count > 0 ? tell_files(&story, wish, &present)
                                      : story_tell_present(&story, &wish->choice, wish->since_ns, &present);
-    if (good || wish->file_count == 0) {
+    if (good || present.status != NULL) {
         if (wish->page_path != NULL)
             good = write_page(&page, &story, wish, &present) && good;
         if (wish->trace_path != NULL)

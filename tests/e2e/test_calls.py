@@ -173,6 +173,22 @@ class Calls(unittest.TestCase):
             self.assertEqual((result.status, result.stdout), (1, ""), words)
             self.assertIn("/nowhere/misspelt.policy: can't read", result.stderr)
 
+    def test_so_it_is_of_what_has_happened(self):
+        page = os.path.join(self.sandbox.folder, "page.html")
+        for words in (["events"], ["events", "-f"], ["events", "--json"], ["report", "-o", page], ["report", "--trace", page]):
+            result = self.sandbox.sockfuse(*words, "-p", "/nowhere/misspelt.policy")
+            self.assertEqual((result.status, result.stdout), (1, ""), words)
+            self.assertIn("/nowhere/misspelt.policy: can't read", result.stderr)
+            self.assertFalse(os.path.exists(page), words)
+
+    def test_what_happened_under_a_policy_outlives_its_file(self):
+        server = self.silent()
+        self.sandbox.guard(server)
+        self.hang(server)
+        os.unlink(self.sandbox.policy_path)
+        result = self.sandbox.sockfuse("events", "-p", self.sandbox.policy_path)
+        self.assertEqual((result.status, result.stderr), (0, ""))
+
     def test_what_can_not_be_read_is_said(self):
         with open(self.sandbox.state, "w", encoding="ascii") as file:
             file.write("no folder")

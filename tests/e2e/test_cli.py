@@ -870,7 +870,9 @@ class Output(CommandLine):
             self.assertEqual((result.stderr, result.stdout.splitlines()[-1]), ("", "1"))
 
     def test_a_full_disk_is_an_error(self):
-        for command in ("status", "status --json", "-h", "--version", "status -h"):
+        self.sandbox.run(["curl", "-s", "http://127.0.0.1:1/"])
+        for command in ("status", "status --json", "-h", "--version", "status -h", "events", "events -f", "events --json",
+                        "report"):
             result = self.shell(f"sockfuse {command} >/dev/full")
             self.assertEqual(result.status, 1, command)
             self.assertRegex(result.stderr, r"\Asockfuse: standard output.*No space left")

@@ -125,12 +125,13 @@ class Explain(unittest.TestCase):
         answered, bad = self.server(), self.refusing()
         self.sandbox.guard(answered, bad, failure_threshold=3)
         self.call(answered, bad)
+        self.assertRegex(self.text(answered), r"last answered\s+less\s+than\s+1s\s+ago\n", "it is known to the second")
         self.sandbox.clock.advance_seconds(7)
         (circuit,) = self.explain(answered)
         self.assertEqual((circuit["state"], circuit["opening"], circuit["calls"], circuit["failed"],
                           circuit["answered_s_ago"]), ("closed", None, 1, 0, 7))
         self.assertRegex(self.text(answered), r"\n  Failures +0 of 3 in a row now; 0 of 1 calls in all; last answered "
-                                              r"7\.0s ago\n  Opened +never\n  Next +calls pass; 3 failures in a row open ")
+                                              r"7s ago\n  Opened +never\n  Next +calls pass; 3 failures in a row open ")
         (circuit,) = self.explain(bad)
         self.assertEqual([piece["kind"] for piece in circuit["recent_failures"]], ["refused"])
         self.assertRegex(self.text(bad), r"\n  Failures +1 of 3 in a row now; 1 of 1 calls in all; never seen to answer")
