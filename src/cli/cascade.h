@@ -44,8 +44,10 @@ struct cascade_sum {
 };
 
 struct cascade_place {
-    const char *destination, *target; /* as the circuit is called */
-    uint64_t space;                   /* the network name space from which it is called; 0: unknown */
+    const char *destination;
+    const char **targets; /* by which the circuits of it are called; two policies may have two names for it */
+    size_t target_count;
+    uint64_t space; /* the network name space from which it is called; 0: unknown */
     enum cascade_view view;
     size_t group; /* CASCADE_NONE: not seen */
     uint32_t listener_uid;
@@ -97,6 +99,9 @@ size_t *cascade_circle(const struct cascade *cascade, size_t *count);
 /* Whether a group waits for some place; whether some group waits for the place. */
 bool cascade_waits(const struct cascade *cascade, size_t group);
 bool cascade_is_waited_for(const struct cascade *cascade, size_t place);
+
+/* One more name of a place, if it is not known as one; which must live as long. */
+void cascade_add_target(struct cascade_place *place, const char *target);
 
 void cascade_add(struct cascade_sum *sum, const struct cascade_sum *more);
 

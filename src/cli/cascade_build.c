@@ -67,16 +67,16 @@ static size_t place_of(struct build *build, const struct inflight_call *call, ui
     struct destination destination;
     for (size_t i = 0; i < cascade->place_count; i++)
         if (cascade->places[i].space == space &&
-            strcmp(cascade->places[i].destination, call->circuit->destination) == 0)
+            strcmp(cascade->places[i].destination, call->circuit->destination) == 0) {
+            cascade_add_target(&cascade->places[i], call->circuit->target);
             return i;
+        }
     size_t searches = cascade->place_count;
     build->searches = add_one(build->searches, &searches, sizeof *build->searches);
     cascade->places = add_one(cascade->places, &cascade->place_count, sizeof *cascade->places);
     struct cascade_place *place = &cascade->places[cascade->place_count - 1];
-    *place = (struct cascade_place){.destination = call->circuit->destination,
-                                    .target = call->circuit->target,
-                                    .space = space,
-                                    .group = CASCADE_NONE};
+    *place = (struct cascade_place){.destination = call->circuit->destination, .space = space, .group = CASCADE_NONE};
+    cascade_add_target(place, call->circuit->target);
     if (destination_read(&destination, place->destination, why))
         build->searches[searches - 1].literal = destination.endpoint;
     if (destination.name != NULL)
@@ -383,6 +383,8 @@ void cascade_free(struct cascade *cascade)
         free(cascade->groups[i].program);
         free(cascade->groups[i].pids);
     }
+    for (size_t i = 0; i < cascade->place_count; i++)
+        free(cascade->places[i].targets);
     free(cascade->groups);
     free(cascade->places);
     free(cascade->waits);

@@ -135,7 +135,11 @@ static void write_place(struct json *json, const struct cascade *cascade, size_t
     json_open(json, NULL, '{');
     json_unsigned(json, "id", index);
     json_string(json, "destination", place->destination);
-    json_string(json, "target", place->target);
+    json_string(json, "target", place->targets[0]);
+    json_open(json, "targets", '[');
+    for (size_t i = 0; i < place->target_count; i++)
+        json_string(json, NULL, place->targets[i]);
+    json_close(json, ']');
     json_string(json, "seen", view_name(place->view));
     if (place->group != CASCADE_NONE)
         json_unsigned(json, "served_by", place->group);

@@ -156,6 +156,22 @@ size_t *cascade_circle(const struct cascade *cascade, size_t *count)
 
 /* --- a part ------------------------------------------------------------------------------------------------------- */
 
+static bool has_target(const struct cascade_place *place, const char *target)
+{
+    for (size_t i = 0; i < place->target_count; i++)
+        if (strcmp(place->targets[i], target) == 0)
+            return true;
+    return false;
+}
+
+void cascade_add_target(struct cascade_place *place, const char *target)
+{
+    if (has_target(place, target))
+        return;
+    place->targets = grow(place->targets, place->target_count, sizeof *place->targets);
+    place->targets[place->target_count++] = target;
+}
+
 void cascade_narrow(struct cascade *cascade, const struct cascade_wish *wish)
 {
     struct reached up = reach_none(cascade), down = reach_none(cascade);
@@ -166,7 +182,7 @@ void cascade_narrow(struct cascade *cascade, const struct cascade_wish *wish)
         return;
     }
     for (size_t i = 0; i < cascade->place_count; i++)
-        up.places[i] = down.places[i] = strcmp(cascade->places[i].target, wish->text) == 0 ||
+        up.places[i] = down.places[i] = has_target(&cascade->places[i], wish->text) ||
                                         strcmp(cascade->places[i].destination, wish->destination) == 0;
     reach_up(cascade, &up);
     reach_down(cascade, &down);

@@ -51,13 +51,30 @@ char *cascade_group_label(const struct cascade_group *group)
                                 : copy_text(name);
 }
 
+/* "other, wh"; NULL: it is called by its destination alone. To be freed. */
+static char *names_of(const struct cascade_place *place)
+{
+    char *names = NULL;
+    for (size_t i = 0; i < place->target_count; i++) {
+        if (strcmp(place->targets[i], place->destination) == 0)
+            continue;
+        char *longer = names != NULL ? format_text("%s, %s", names, place->targets[i]) : copy_text(place->targets[i]);
+        free(names);
+        names = longer;
+    }
+    return names;
+}
+
 char *cascade_place_label(const struct cascade *cascade, size_t index)
 {
     const struct cascade_place *place = &cascade->places[index];
-    const char *name = place->target;
-    if (strcmp(place->target, place->destination) == 0)
-        name = place->group != CASCADE_NONE ? cascade->groups[place->group].program : NULL;
-    return name != NULL ? format_text("%s (%s)", place->destination, name) : copy_text(place->destination);
+    char *names = names_of(place);
+    const char *name = names != NULL                  ? names
+                       : place->group != CASCADE_NONE ? cascade->groups[place->group].program
+                                                      : NULL;
+    char *label = name != NULL ? format_text("%s (%s)", place->destination, name) : copy_text(place->destination);
+    free(names);
+    return label;
 }
 
 static void print_freed(char *text, FILE *out)
@@ -85,11 +102,12 @@ static void print_phases(const struct cascade_sum *sum, FILE *out)
 static void print_wait(const struct page *page, const struct cascade_wait *wait, int indent)
 {
     const struct cascade_place *place = &page->cascade->places[wait->place];
-    char span[SPAN_TEXT_MAX];
+    char span[SPAN_TEXT_MAX], *names = names_of(place);
     fprintf(page->out, "%*s-> ", indent, "");
     print_safely(place->destination, page->out);
-    if (strcmp(place->destination, place->target) != 0)
-        fprintf(page->out, " (%s)", shown(place->target));
+    if (names != NULL)
+        fprintf(page->out, " (%s)", shown(names));
+    free(names);
     fputs(": ", page->out);
     print_phases(&wait->sum, page->out);
     fprintf(page->out, ", oldest %s", span_format(wait->sum.oldest_ns, span));

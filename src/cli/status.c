@@ -187,7 +187,8 @@ static void print_ended(const struct running *running, const struct rows *rows)
         any = any || rows->at[i].ended != ENDED_NOT;
     fputs("  No process is attached now", stdout);
     if (running->seen_ns != 0)
-        printf("; the last one was seen %s ago", span_format(span_since(running->seen_ns, clock_wall_ns()), span));
+        printf("; one was last seen to start or end %s ago",
+               span_format(span_since(running->seen_ns, clock_wall_ns()), span));
     fputs(any ? ": what follows is how it ended.\n" : ".\n", stdout);
 }
 

@@ -61,6 +61,8 @@ static size_t find_outages(const struct story *story, struct outage **outages)
     for (size_t i = 0; i < story->circuit_count; i++) {
         for (size_t j = 0; j < story->circuits[i].incident_count; j++) {
             const struct incident *incident = &story->circuits[i].incidents[j];
+            if (incident->opened != NULL && incident->opened->injected) /* a rehearsal's, in which nobody was silent */
+                continue;
             *outages = grow(*outages, count, sizeof **outages);
             (*outages)[count++] = (struct outage){incident->from_ns, incident->to_ns};
         }
@@ -140,8 +142,8 @@ static struct failed *find_failed(const struct chains *chains, const struct outa
         const struct selected *of = selected_of(chains->selection, circuit);
         for (size_t j = 0; j < circuit->event_count; j++) {
             const struct event *event = circuit->events[j];
-            if ((event->type != EVENT_FAILURE && event->type != EVENT_NONE) || event->time_ns < outage->from_ns ||
-                event_began_ns(event) > outage->to_ns)
+            if ((event->type != EVENT_FAILURE && event->type != EVENT_NONE) || event->injected ||
+                event->time_ns < outage->from_ns || event_began_ns(event) > outage->to_ns)
                 continue;
             *in_flight += event->type == EVENT_NONE;
             failed = grow(failed, *count, sizeof *failed);
@@ -249,6 +251,8 @@ static void write_chain(struct json *json, const struct chains *chains, const st
     struct cascade cascade;
     size_t count, in_flight;
     struct failed *failed = find_failed(chains, outage, &count, &in_flight);
+    if (count == 0) /* all that failed was forced or rehearsed */
+        return;
     add_circuits(&inflight, chains->story);
     add_calls(&inflight, chains, failed, count);
     cascade_build(&cascade, &inflight, chains->selection != NULL ? chains->selection : &nothing);

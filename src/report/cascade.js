@@ -51,10 +51,13 @@ function silence({ calls: all, connect }) {
   return connect === all ? "no connection" : `${count(all - connect)} connected and silent, ${count(connect)} without a connection`;
 }
 
+// By which names policies call it, if they give it one.
+const namesOf = (place) => place.targets.filter((name) => name !== place.destination).join(", ") || null;
+
 // A box: the program, and the destination by which it is called, if it is called.
 function box(tree, group, place, words) {
   const root = place && tree.root?.place === place.id;
-  const name = group ? programOf(group) : place.target !== place.destination ? place.target : null;
+  const name = group ? programOf(group) : namesOf(place);
   const notes = [place ? words.say(place, root) : null, group ? share(group, words) : VIEWS[place.seen],
     group && !group.guarded ? "its own calls are not seen" : null].filter(Boolean);
   return h("div", { class: root ? "node root" : "node" },
@@ -96,7 +99,7 @@ function sentence(tree, words) {
   if (!tree.root) return tree.circle ? "No root: they wait for each other in a circle." : null;
   const place = tree.places.find((one) => one.id === tree.root.place);
   const server = tree.groups.find((one) => one.id === place.served_by);
-  const name = server ? programOf(server) : place.target !== place.destination ? place.target : null;
+  const name = server ? programOf(server) : namesOf(place);
   const { calls: number, programs, oldest_ms: oldest } = tree.root;
   const others = tree.places.filter((one) => !tree.waits.some((wait) => wait.group === one.served_by)).length - 1;
   const [noun, ...verb] = (number === 1 ? words.one : words.many).split(" ");

@@ -29,7 +29,7 @@ export function givingUp(circuit) {
 
 // How a program waits for the answers of a destination; undefined: that is not known.
 function patience(report, group, place) {
-  return report.circuits.filter((circuit) => circuit.destination === place.destination && circuit.target === place.target)
+  return report.circuits.filter((circuit) => circuit.destination === place.destination && place.targets.includes(circuit.target))
     .flatMap((circuit) => circuit.now?.timeouts ?? []).find((one) => one.program === group.program && one.waits_for === "answer");
 }
 

@@ -73,6 +73,23 @@ class Scene(unittest.TestCase):
 
 
 class Places(Scene):
+    def test_one_that_two_policies_name_otherwise_has_both_names(self):
+        silent = self.silent()
+        self.guard(("other", silent.destination))
+        second = os.path.join(self.sandbox.folder, "second.policy")
+        with open(second, "w", encoding="ascii") as file:
+            file.write(f"[warehouse]\nmatch = {silent.destination}\n")
+        self.curl(silent.url)
+        self.tree_with({("curl", silent.destination): 1})
+        self.sandbox.popen([SOCKFUSE, "run", "-p", second, "--", "curl", "-s", "--max-time", "100", silent.url],
+                           how="command")
+        tree = self.tree_with({("curl", silent.destination): 2})
+        place, _ = self.server_of(tree, silent.destination)
+        self.assertEqual(sorted(place["targets"]), ["other", "warehouse"])
+        self.assertRegex(self.text(), rf"-> {silent.destination} \((other, warehouse|warehouse, other)\): 2 wait for")
+        for name in ("other", "warehouse"):
+            self.assertEqual(self.waits(self.tree(name)), {("curl", silent.destination): 2}, name)
+
     """Who serves a destination, and what is said where that is not seen."""
 
     def test_by_address_by_name_by_file_and_over_ipv6(self):

@@ -333,6 +333,19 @@ class Chains(Reports):
             self.assertEqual(browser.run("return document.documentElement.scrollWidth"), width)
         self.assertEqual(browser.log(), [])
 
+    def test_the_faults_of_a_rehearsal_are_nobodys_silence(self):
+        _, silent = self.an_outage_of_two()
+        healthy = self.server(answer_http)
+        policy = os.path.join(self.sandbox.folder, "rehearsal.policy")
+        with open(policy, "w", encoding="ascii") as file:
+            file.write(f"[healthy]\nmatch = {healthy.destination}\nfailure_threshold = 2\ninject = http-503\n")
+        for _ in range(9):
+            self.sandbox.run([SOCKFUSE, "run", "-p", policy, "--", "curl", "-s", healthy.url], "command")
+        self.report("-o", self.page)
+        waits, _, root = self.chain_of(document_in(self.page))
+        self.assertEqual(root["destination"], silent.destination)
+        self.assertNotIn(healthy.destination, {destination for _, destination in waits})
+
     def test_where_a_caller_gives_up_sooner_than_whom_it_calls_that_is_said(self):
         middle, silent = self.an_outage_of_two()
         self.report("-o", self.page)

@@ -36,10 +36,11 @@ static struct cascade_wait waits[8];
 static struct cascade scene(void)
 {
     static const size_t served[PLACES] = {APP, STORE, NOBODY, NOBODY};
-    static const char *const names[PLACES] = {"app", "store", "disk", "mail"};
+    static const char *names[PLACES] = {"app", "store", "disk", "mail"};
 
     for (size_t i = 0; i < PLACES; i++)
-        places[i] = (struct cascade_place){.destination = names[i], .target = names[i], .group = served[i]};
+        places[i] = (struct cascade_place){
+            .destination = names[i], .targets = &names[i], .target_count = 1, .group = served[i]};
     return (struct cascade){
         .groups = groups, .places = places, .waits = waits, .group_count = GROUPS, .place_count = PLACES};
 }
