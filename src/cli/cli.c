@@ -122,6 +122,20 @@ char *copy_text(const char *text)
     return copy;
 }
 
+FILE *open_text(char **text, size_t *length)
+{
+    FILE *out = open_memstream(text, length);
+    if (out == NULL)
+        no_memory();
+    return out;
+}
+
+void close_text(FILE *out)
+{
+    if (fclose(out) != 0)
+        no_memory();
+}
+
 char *format_text_list(const char *format, va_list arguments)
 {
     char *text;

@@ -122,6 +122,9 @@ void *allocate(size_t count, size_t size);
 char *copy_text(const char *text);
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *format_text_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+/* What is written goes to `*text`, which stands, with its length, once it is closed, and is to be freed. */
+FILE *open_text(char **text, size_t *length);
+void close_text(FILE *out);
 /* Room for one more element behind `count`; what is returned takes the array's place. */
 void *grow(void *array, size_t count, size_t element_bytes);
 

@@ -179,9 +179,7 @@ static void show_screen(const struct inflight *inflight, const struct selection 
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *page = open_memstream(&text, &size);
-    if (page == NULL)
-        no_memory();
+    FILE *page = open_text(&text, &size);
     colour_page(page);
     const struct calls_tree tree = tree_of(view);
     calls_print_sum(inflight, page);
@@ -193,8 +191,7 @@ static void show_screen(const struct inflight *inflight, const struct selection 
             calls_print_table(inflight, page, 0);
     }
     colour_page(NULL);
-    if (fclose(page) != 0)
-        no_memory();
+    close_text(page);
     screen_show(text);
     free(text);
 }

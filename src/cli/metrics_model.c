@@ -30,9 +30,7 @@ char *metrics_labels(const char *user, const char *policy, const char *target, c
 {
     char *text = NULL;
     size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        no_memory();
+    FILE *out = open_text(&text, &length);
     add_label(out, "user", user);
     fputc(',', out);
     add_label(out, "policy", policy);
@@ -42,8 +40,7 @@ char *metrics_labels(const char *user, const char *policy, const char *target, c
         fputc(',', out);
         add_label(out, "destination", destination);
     }
-    if (fclose(out) != 0)
-        no_memory();
+    close_text(out);
     return text;
 }
 

@@ -228,13 +228,10 @@ static char *cascade_text(const struct cascade *cascade)
     struct json json;
     char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        no_memory();
+    FILE *out = open_text(&text, &length);
     json_start_line(&json, out);
     cascade_json(&json, cascade, NULL);
-    if (fclose(out) != 0)
-        no_memory();
+    close_text(out);
     text[strcspn(text, "\n")] = '\0';
     return text;
 }
@@ -278,9 +275,7 @@ char *story_chains(const struct story *story, const struct selection *selection)
     struct json json;
     char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        no_memory();
+    FILE *out = open_text(&text, &length);
     read_processes(&chains);
     json_start(&json, out);
     json_open(&json, NULL, '[');
@@ -288,8 +283,7 @@ char *story_chains(const struct story *story, const struct selection *selection)
     for (size_t i = count > OUTAGES_MAX ? count - OUTAGES_MAX : 0; i < count; i++)
         write_chain(&json, &chains, &outages[i]);
     json_close(&json, ']');
-    if (fclose(out) != 0)
-        no_memory();
+    close_text(out);
     free(outages);
     free(chains.processes);
     return text;

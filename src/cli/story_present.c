@@ -38,16 +38,13 @@ struct array {
 
 static void text_begin(struct array *array)
 {
-    array->out = open_memstream(&array->text, &array->length);
-    if (array->out == NULL)
-        no_memory();
+    array->out = open_text(&array->text, &array->length);
     json_start(&array->json, array->out);
 }
 
 static char *text_end(struct array *array)
 {
-    if (fclose(array->out) != 0)
-        no_memory();
+    close_text(array->out);
     return array->text;
 }
 

@@ -160,9 +160,7 @@ char *timeout_text(const struct timeout *timeout)
     const uint64_t given_up_ns = seen->longest_ns[LEARNT_GIVEN_UP];
     char span[SPAN_TEXT_MAX], *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        no_memory();
+    FILE *out = open_text(&text, &size);
     if (seen->counts[LEARNT_GIVEN_UP] > 0)
         print_given_up(out, seen);
     else
@@ -183,8 +181,7 @@ char *timeout_text(const struct timeout *timeout)
         print_count(out, seen->counts[LEARNT_BY_LIMIT]);
         fprintf(out, " what it waited for, after %s", span_format(seen->longest_ns[LEARNT_BY_LIMIT], span));
     }
-    if (fclose(out) != 0)
-        no_memory();
+    close_text(out);
     return text;
 }
 

@@ -95,14 +95,12 @@ static void note_policy(const struct selected *selected, const struct running *r
 static void note_nothing(struct top_look *look)
 {
     size_t size;
-    FILE *out = open_memstream(&look->nothing, &size);
-    if (out == NULL)
-        no_memory();
+    FILE *out = open_text(&look->nothing, &size);
     if (look->wish_count > 0 && look->selection.count > 0)
         fputs("No policy in use has such a circuit or target yet; when one does, it is shown here.\n", out);
     else
         tell_nothing_in_use(&look->selection, out);
-    fclose(out);
+    close_text(out);
 }
 
 /* --- a look ------------------------------------------------------------------------------------------------------- */

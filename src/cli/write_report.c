@@ -65,9 +65,7 @@ static bool write_page(const struct page *page, const struct story *story, const
     struct result_file result;
     char *text = NULL, time[32];
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        err(EXIT_FAILURE, "no memory");
+    FILE *out = open_text(&text, &length);
     time_rfc3339(clock_wall_ns(), time, sizeof time);
     json_start(&json, out);
     json_open(&json, NULL, '{');
@@ -88,8 +86,7 @@ static bool write_page(const struct page *page, const struct story *story, const
     }
     json_written(&json, "chains", present->chains);
     json_close(&json, '}');
-    if (fclose(out) != 0)
-        err(EXIT_FAILURE, "no memory");
+    close_text(out);
     bool good = result_open(&result, wish->page_path, RESULT_MODE_USUAL);
     if (good) {
         page_write(page, text, length, result.out);

@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
                       eventually, services, stay_silent)
+from fixtures.storm import storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 
@@ -367,19 +368,7 @@ class Storm(unittest.TestCase):
         sandbox, server = Sandbox(self), Server()
         self.addCleanup(server.stop)
         sandbox.guard(server)
-        program = """import http.client, os, sys
-for _ in range(63):
-    if os.fork() == 0:
-        break
-while True:
-    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
-    for _ in range(5):
-        connection.request("GET", "/")
-        connection.getresponse().read()
-    connection.close()
-"""
-        process = sandbox.popen([sys.executable, "-c", program, str(server.port)], start_new_session=True)
-        self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
+        storm(self, sandbox, server)
         self.assertTrue(eventually(lambda: len(sandbox.status()[0]["processes"]) == 64, 60))
         seen = 0
         for _ in range(20):

@@ -2,13 +2,13 @@
 import json
 import os
 import re
-import signal
 import struct
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import PYTHON, ParallelSuite, Sandbox, Server, eventually, stay_silent  # noqa: E402
+from fixtures.storm import WORDS, storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 
@@ -252,20 +252,7 @@ class Storm(unittest.TestCase):
         sandbox, server = Sandbox(self), Server(lambda server, sock, number: sock.recv(65536))
         self.addCleanup(server.stop)
         sandbox.guard(server, failure_threshold=5, reset_timeout="10ms", reset_timeout_max="10ms")
-        program = """import os, socket, sys
-for _ in range(63):
-    if os.fork() == 0:
-        break
-while True:
-    try:
-        with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
-            connection.sendall(b"x")
-            connection.recv(1)
-    except OSError:
-        pass
-"""
-        process = sandbox.popen([sys.executable, "-c", program, str(server.port)], start_new_session=True)
-        self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
+        storm(self, sandbox, server, WORDS)
         self.assertTrue(eventually(lambda: len(sandbox.status()[0]["processes"]) == 64, 60))
         self.assertTrue(eventually(lambda: sandbox.counters(server)["opened"] > 0, 60))
         for _ in range(10):

@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shutil
-import signal
 import stat
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_prom
 
 from fixtures import (PYTHON, ROOT, SOCKFUSE, ParallelSuite, Sandbox, Server, answer_http, answer_status,  # noqa: E402
                       eventually, flapping, stay_silent)
+from fixtures.storm import storm  # noqa: E402
 from test_everybody import Users as SeveralUsers  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -311,19 +311,7 @@ class Storm(Reading):
         self.sandbox = Sandbox(self)
         server = self.server()
         self.sandbox.guard(server)
-        program = """import http.client, os, sys
-for _ in range(63):
-    if os.fork() == 0:
-        break
-while True:
-    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
-    for _ in range(5):
-        connection.request("GET", "/")
-        connection.getresponse().read()
-    connection.close()
-"""
-        process = self.sandbox.popen([sys.executable, "-c", program, str(server.port)], start_new_session=True)
-        self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
+        storm(self, self.sandbox, server)
         self.assertTrue(eventually(lambda: self.metrics().all("sockfuse_processes") and
                                    self.metrics().value("sockfuse_processes") == 64, 60))
         former = {}

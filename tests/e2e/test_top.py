@@ -12,6 +12,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BUILD, CLIENTS, PRELOAD, PYTHON, REFUSED_BY_CURL, ROOT, SOCKFUSE, ParallelSuite, Sandbox,  # noqa: E402
                       Server, Session, Terminal, answer_http, eventually, reset_after_request, services, stay_silent)
+from fixtures.storm import storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
 
@@ -313,16 +314,7 @@ class Segments(Top):
     def test_while_64_processes_write(self):
         server = self.server(answer_http)
         self.sandbox.guard(server)
-        script = ("import os, sys, urllib.request\n"
-                  "def calls():\n"
-                  "    while True:\n"
-                  "        urllib.request.urlopen(sys.argv[1]).read()\n"
-                  "for _ in range(63):\n"
-                  "    if os.fork() == 0:\n"
-                  "        break\n"
-                  "calls()\n")
-        process = self.sandbox.popen([PYTHON, "-c", script, server.url], start_new_session=True)
-        self.addCleanup(lambda: os.killpg(process.pid, signal.SIGKILL))
+        storm(self, self.sandbox, server)
         terminal = self.terminal(width=120)
         terminal.wait_for(server.destination)
         for _ in range(20):
