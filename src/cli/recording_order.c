@@ -346,7 +346,6 @@ void recording_result(const struct recording *recording, size_t lane, struct rec
 void recorded_result_add(struct recorded_result *sum, const struct recorded_result *result)
 {
     sim_result_add(&sum->result, &result->result);
-    sum->result.undated_openings += result->result.undated_openings;
     sum->knows_refused = sum->knows_refused || result->knows_refused;
     sum->refused_at_least = sum->refused_at_least || result->refused_at_least;
 }

@@ -381,6 +381,7 @@ void sim_result_add(struct sim_result *sum, const struct sim_result *result)
     sum->reopenings += result->reopenings;
     sum->false_openings += result->false_openings;
     sum->untold_openings += result->untold_openings;
+    sum->undated_openings += result->undated_openings;
     sum->detect_ns += result->detect_ns;
     if (result->longest_detect_ns > sum->longest_detect_ns)
         sum->longest_detect_ns = result->longest_detect_ns;

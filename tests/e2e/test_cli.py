@@ -111,7 +111,7 @@ class Words(CommandLine):
         server = self.closed_port()
         self.sandbox.guard(server)
         self.sandbox.run(["true"])
-        bare, named = (re.sub(r"seen \S+ ago", "", self.sockfuse(*words).stdout) for words in ((), ("status",)))
+        bare, named = (re.sub(r"end \S+ ago", "", self.sockfuse(*words).stdout) for words in ((), ("status",)))
         self.assertIn("No process is attached", bare)
         self.assertEqual(bare, named)
         self.assertIn(server.destination, self.sockfuse().stdout)

@@ -110,6 +110,30 @@ static void three_failures_open_and_a_probe_closes(void **state)
     assert_int_equal(bench->simulation.transitions[2].what.to, CIRCUIT_CLOSED);
 }
 
+static void all_circuits_together_are_their_sum_and_the_slowest_of_them(void **state)
+{
+    struct sim_result sum = {.calls = 1}, one = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+
+    (void)state;
+    one.longest_detect_ns = 30;
+    sim_result_add(&sum, &one);
+    one.longest_detect_ns = 20;
+    sim_result_add(&sum, &one);
+    assert_int_equal(sum.calls, 2 * one.calls + 1);
+    assert_int_equal(sum.failed, 2 * one.failed);
+    assert_int_equal(sum.openings, 2 * one.openings);
+    assert_int_equal(sum.reopenings, 2 * one.reopenings);
+    assert_int_equal(sum.false_openings, 2 * one.false_openings);
+    assert_int_equal(sum.untold_openings, 2 * one.untold_openings);
+    assert_int_equal(sum.undated_openings, 2 * one.undated_openings);
+    assert_int_equal(sum.detect_ns, 2 * one.detect_ns);
+    assert_int_equal(sum.leaked, 2 * one.leaked);
+    assert_int_equal(sum.probes, 2 * one.probes);
+    assert_int_equal(sum.refused, 2 * one.refused);
+    assert_int_equal(sum.refused_wrongly, 2 * one.refused_wrongly);
+    assert_int_equal(sum.longest_detect_ns, 30);
+}
+
 static void a_success_in_between_begins_the_count_anew(void **state)
 {
     struct bench *bench = *state;
@@ -275,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(three_failures_open_and_a_probe_closes),
+        TEST(all_circuits_together_are_their_sum_and_the_slowest_of_them),
         TEST(a_success_in_between_begins_the_count_anew),
         TEST(calls_that_were_under_way_at_the_opening_have_gone),
         TEST(a_call_is_charged_at_the_policys_limit),
