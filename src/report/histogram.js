@@ -12,14 +12,24 @@ export function duration(ns) {
   return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : String(Math.round(value))}${NARROW}${unit}`;
 }
 
-// 1, 2 and 5 of each power of ten where there is room for them, else powers of ten.
+// Two or more numbers that are round.
+function evenTicks(low, high) {
+  const rough = (high - low) / 6;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((one) => one * power >= rough);
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+  return found;
+}
+
+// 1, 2 and 5 of each power of ten where there is room for them, else powers of ten; even parts of what lies between two.
 function ticks(low, high) {
   const steps = Math.log10(high / low) > 2.6 ? [1] : [1, 2, 5];
   const found = [];
   for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
     for (const step of steps) if (step * power >= low && step * power <= high) found.push(step * power);
   }
-  return found;
+  return found.length > 1 ? found : evenTicks(low, high);
 }
 
 function histogram(title, name, { from_ns: from, to_ns: to, calls: numbers }, { p50_us, p95_us, p99_us, count: total }) {

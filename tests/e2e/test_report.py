@@ -469,6 +469,9 @@ class InABrowser(Reports):
                   .find((one) => one.innerText.includes(arguments[0]));
                 return Object.fromEntries([...circuit.querySelectorAll('[data-histogram]')].map((one) =>
                   [one.dataset.histogram, one.querySelector('figcaption').innerText]))""", one.destination)
+            ticks = self.browser.run("""
+                return [...document.querySelectorAll('[data-histogram] .ticks')].map((axis) => axis.children.length)""")
+            self.assertGreater(min(ticks), 1, "however narrow it is, a scale has numbers")
             latency = self.sandbox.circuit(one)["latency"]
             self.assertEqual(set(counts), {"connect", "first_byte"})
             for name, text in counts.items():
