@@ -31,8 +31,9 @@ static enum visit_step claim_probe(struct visit *visit, struct ticket *ticket)
     int slot = lease_claim(visit->circuit, visit->caller, visit->word.leases, visit->now_ns,
                            visit->settings->probe_timeout_ns, &token);
 
-    if (slot == LEASE_NONE) /* all stand, or others are between their claim and their CAS: one of them will probe */
-        return REFUSED;
+    /* Where none stands, all are between their claim and their CAS: one of them will probe, and may be joined then. */
+    if (slot == LEASE_NONE)
+        return visit->word.leases == 0 ? LOOK_AGAIN : REFUSED;
 
     note_token(visit, token);
     struct word next = word_with_leases(visit->word, visit->word.leases | 1u << slot);
