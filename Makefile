@@ -68,7 +68,8 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
 PRELOAD := $(CONNECTION) $(call objects,src/preload/*.c)
-CLI     := $(call objects,src/cli/*.c)
+# The command: what it looks with and shows, and what its words do.
+CLI     := $(call objects,src/view/*.c src/cli/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(BUILD)/sockfuse
 

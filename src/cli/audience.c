@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/audience.h"
 #include "cli/cli.h"
-#include "cli/rows.h"
+#include "view/rows.h"
 #include "policy/flat.h"
 #include "segment/handover.h"
 

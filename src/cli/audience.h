@@ -9,8 +9,8 @@
 #define SOCKFUSE_CLI_AUDIENCE_H
 
 #include "cli/reach.h"
-#include "cli/running.h"
-#include "cli/select.h"
+#include "view/running.h"
+#include "view/select.h"
 
 struct audience {
     struct segment *segment;          /* to write in, once it is open */

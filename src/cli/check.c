@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/destination.h"
+#include "view/destination.h"
 #include "cli/discovery.h"
 
 static const char help[] =

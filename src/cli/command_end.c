@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/duration.h"
-#include "cli/table.h"
+#include "view/duration.h"
+#include "view/table.h"
 
 void command_end_print(const struct command_end *end, FILE *out)
 {

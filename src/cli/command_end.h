@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/json.h"
+#include "view/json.h"
 
 struct command_end {
     char *const *command;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/running.h"
+#include "view/running.h"
 
 unsigned int running_behind(const struct running *running)
 {

@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/discovery.h"
-#include "cli/library.h"
+#include "view/library.h"
 #include "cli/program.h"
 #include "policy/discover.h"
 

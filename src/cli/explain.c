@@ -7,12 +7,12 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/destination.h"
-#include "cli/explanation.h"
-#include "cli/json.h"
-#include "cli/rows.h"
-#include "cli/running.h"
-#include "cli/select.h"
+#include "view/destination.h"
+#include "view/explanation.h"
+#include "view/json.h"
+#include "view/rows.h"
+#include "view/running.h"
+#include "view/select.h"
 
 static const char help[] =
     "Usage: sockfuse explain [--json] [-p FILE] DEST\n"

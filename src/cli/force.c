@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/destination.h"
+#include "view/destination.h"
 #include "cli/forcing.h"
-#include "cli/select.h"
+#include "view/select.h"
 #include "policy/value.h"
 
 static const char help_end[] =

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/destination.h"
-#include "cli/select.h"
+#include "view/destination.h"
+#include "view/select.h"
 #include "guard/guard.h"
 #include "policy/value.h"
 #include "segment/event.h"

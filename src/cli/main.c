@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/select.h"
+#include "view/select.h"
 #include "policy/distance.h"
 
 static const struct command commands[] = {

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/meant.h"
-#include "cli/rows.h"
+#include "view/rows.h"
 
 /* What is asked for, and where. */
 struct question {

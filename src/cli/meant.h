@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "cli/audience.h"
-#include "cli/destination.h"
+#include "view/destination.h"
 #include "policy/policy.h"
 
 struct meant_circuit {

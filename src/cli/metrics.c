@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/metrics_collect.h"
-#include "cli/metrics_text.h"
-#include "cli/result_file.h"
-#include "cli/select.h"
+#include "view/metrics_collect.h"
+#include "view/metrics_text.h"
+#include "view/result_file.h"
+#include "view/select.h"
 
 static const char help[] =
     "Usage: sockfuse metrics [-o FILE] [--format FORMAT] [-p FILE]\n"

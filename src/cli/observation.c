@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/duration.h"
-#include "cli/table.h"
+#include "view/duration.h"
+#include "view/table.h"
 
 static const struct column columns[] = {
     {"DESTINATION", false}, {"CALLS", true},      {"OK", true},          {"FAILED", true},

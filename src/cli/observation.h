@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/rows.h"
+#include "view/rows.h"
 
 /* Leaves out what was never called, and puts first whom programs have waited for longest. */
 void observation_sort(struct rows *rows);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "cli/run_request.h"
-#include "cli/select.h"
+#include "view/select.h"
 #include "policy/policy.h"
 
 /* Asks for a run that watches every destination, by name where it has one, and refuses nothing. */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cli/elf.h"
+#include "view/elf.h"
 #include "policy/discover.h"
 
 struct program {

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cli/cli.h"
-#include "cli/event_file.h"
-#include "cli/event_line.h"
+#include "view/event_file.h"
+#include "view/event_line.h"
 #include "cli/recording_order.h"
 
 /* A clock that goes back by more than this, while the wall's goes on, is another boot's. */

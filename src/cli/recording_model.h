@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/simulation.h"
+#include "view/simulation.h"
 
 /* In `marks` of a call. */
 enum recording_mark {

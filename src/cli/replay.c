@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "cli/destination.h"
+#include "view/destination.h"
 #include "cli/recording.h"
 #include "cli/replayed.h"
 #include "policy/identity.h"

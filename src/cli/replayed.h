@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "cli/recording_order.h"
-#include "cli/simulation.h"
+#include "view/simulation.h"
 #include "policy/policy.h"
 
 /* One policy: a file of -p, or for each lane the one that it was recorded under. */

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/date.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "view/json.h"
 #include "cli/recording.h"
 #include "cli/replayed.h"
 

@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/clock_text.h"
-#include "cli/duration.h"
+#include "view/clock_text.h"
+#include "view/duration.h"
 #include "cli/replayed.h"
-#include "cli/table.h"
+#include "view/table.h"
 
 /* One row of the table. */
 enum figure_row {

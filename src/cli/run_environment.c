@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/library.h"
+#include "view/library.h"
 #include "cli/resolve.h"
 #include "cli/run_request.h"
 

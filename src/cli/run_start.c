@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/injection.h"
-#include "cli/library.h"
+#include "view/library.h"
 #include "cli/run_environment.h"
-#include "cli/select.h"
+#include "view/select.h"
 #include "policy/discover.h"
 #include "segment/segment.h"
 

@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/duration.h"
-#include "cli/result_file.h"
+#include "view/duration.h"
+#include "view/result_file.h"
 #include "policy/keys.h"
 
 /* So much has to be seen before it tells anything. */

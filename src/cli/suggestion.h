@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "cli/rows.h"
+#include "view/rows.h"
 
 /* Whether it may go there: a policy that is there is replaced by force alone. False: it was said. */
 bool suggestion_may_write(const char *path, bool force);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/duration.h"
-#include "cli/row_standing.h"
+#include "view/duration.h"
+#include "view/row_standing.h"
 #include "cli/top_list.h"
 
 #define MARK_WIDTH 1 /* before the chosen row, for terminals that can't show it otherwise */

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cli/duration.h"
+#include "view/duration.h"
 #include "cli/top_list.h"
 #include "cli/top_pane.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
-#include "cli/destination.h"
+#include "view/destination.h"
 #include "cli/top_list.h"
 #include "policy/value.h"
 

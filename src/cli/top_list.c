@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/row_standing.h"
+#include "view/row_standing.h"
 
 static const struct {
     const char *name, *title;

@@ -4,8 +4,8 @@
 #ifndef SOCKFUSE_CLI_TOP_LOOK_H
 #define SOCKFUSE_CLI_TOP_LOOK_H
 
-#include "cli/running.h"
-#include "cli/select.h"
+#include "view/running.h"
+#include "view/select.h"
 #include "cli/top_model.h"
 
 /* Only these circuits: as they were asked for, and as circuits are called. */

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/inflight.h"
-#include "cli/rows.h"
+#include "view/inflight.h"
+#include "view/rows.h"
 #include "cli/top_outcomes.h"
 #include "segment/event.h"
 #include "segment/forced.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/duration.h"
+#include "view/duration.h"
 #include "cli/top_columns.h"
 #include "cli/top_dialog.h"
 #include "cli/top_pane.h"

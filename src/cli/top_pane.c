@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/calls_output.h"
-#include "cli/duration.h"
-#include "cli/row_standing.h"
+#include "view/calls_output.h"
+#include "view/duration.h"
+#include "view/row_standing.h"
 #include "cli/top_columns.h"
 #include "cli/top_list.h"
 

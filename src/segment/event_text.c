@@ -2,7 +2,7 @@
  * event_text.c - the names of events, and what an event tells, for people.
  *
  * What a type of event tells is in one function: add_line_... . The command puts it behind the columns that all events
- * have (cli/event_print.h).
+ * have (view/event_print.h).
  */
 #include "segment/event.h"
 

@@ -79,7 +79,7 @@ class Commands(unittest.TestCase):
             self.assertRegex(self.page, rf"(?m)^\.It {status}$")
 
     def test_every_column_of_the_status_is_explained(self):
-        columns = re.findall(r"_columns\[\] = \{(.*?)\};", read("src/cli/status.c") + read("src/cli/circuits_text.c"),
+        columns = re.findall(r"_columns\[\] = \{(.*?)\};", read("src/cli/status.c") + read("src/view/circuits_text.c"),
                              re.S)
         names = re.findall(r'"([A-Z0-9/ ]+)"', "".join(columns))
         self.assertIn("REFUSED", names)
@@ -87,7 +87,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(written, set(names) - {"TARGET", "DESTINATION"})
 
     def test_every_column_of_the_calls_is_explained(self):
-        columns = re.search(r"call_columns\[\] = \{(.*?)\};", read("src/cli/calls_output.c"), re.S)[1]
+        columns = re.search(r"call_columns\[\] = \{(.*?)\};", read("src/view/calls_output.c"), re.S)[1]
         written = re.findall(r"(?m)^\.It ([A-Z ]+)$", self.sections["calls"])
         self.assertEqual(written, re.findall(r'"([A-Z ]+)"', columns))
 

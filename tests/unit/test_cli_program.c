@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 /* The command's parts are no library: a test that needs one brings it in as it is. */
-#include "cli/cli.c"
-#include "cli/elf.c"
+#include "view/output.c"
+#include "view/elf.c"
 #include "cli/program.c"
-#include "cli/message.c" /* the last one: others mean its functions, and it libc's */
+#include "view/message.c" /* the last one: others mean its functions, and it libc's */
 
 static char folder[] = "/tmp/sockfuse-test.XXXXXX";
 
