@@ -94,8 +94,9 @@ class Commands(unittest.TestCase):
     def test_every_member_of_the_json_is_named(self):
         page = self.page.split("\n.Sh JSON\n")[1].split("\n.Sh ")[0]
         words = set(re.findall(r"\w+", page))
-        status = "".join(read(f"src/cli/{file}.c") for file in ("status_json", "calls_output", "cascade_export",
-                                                                 "explanation_json", "replayed_json"))
+        writers = ("view/status_json", "view/calls_output", "view/cascade_export", "view/explanation_json",
+                   "cli/replayed_json")
+        status = "".join(read(f"src/{file}.c") for file in writers)
         members = set(re.findall(r'json_\w+\(&?json, "(\w+)"', status))
         members |= set(re.findall(r'write_\w+\(json, "(\w+)"', status))
         members |= set(re.findall(r'\{"(\w+)", COUNT_', status))
