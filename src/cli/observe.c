@@ -28,8 +28,8 @@
 #include "view/status_json.h"
 #include "cli/suggestion.h"
 #include "view/table.h"
+#include "cli/unended.h"
 #include "cli/watched_child.h"
-#include "segment/calls.h"
 
 static const char help[] =
     "Usage: sockfuse observe [--suggest FILE] [--force] [-o FILE] [--json] [--keep] [--] CMD [ARGUMENT]...\n"
@@ -54,7 +54,7 @@ static const char help[] =
     "  LATE          of either kind, but after their circuit had opened or closed\n"
     "  UNENDED       have no end that was seen: they wait still, or their process was killed\n"
     "  REFUSED       by circuits that refuse (-p)\n"
-    "  WAITED        the time that all calls together have waited\n"
+    "  WAITED        the time that all calls together have waited, those without an end until now\n"
     "  AT ONCE       the most that waited at the same time, as far as it was seen\n"
     "  CONNECT       until the connection stood; ANSWER: until the first byte of the answer\n"
     "\n"
@@ -171,32 +171,9 @@ static bool deliver(const struct wish *wish, struct subject *subjects, size_t co
 
 /* --- a command ---------------------------------------------------------------------------------------------------- */
 
-static struct row *row_of(struct rows *rows, const struct circuit_texts *texts)
+static void look(void *unended)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        if (strcmp(rows->at[i].target_name, texts->target) == 0 &&
-            strcmp(rows->at[i].destination, texts->destination) == 0)
-            return &rows->at[i];
-    return NULL;
-}
-
-/* What CMD itself waited for when it ended. (When others were killed is not known.) */
-static void note_killed(struct subject *subject, pid_t pid, uint64_t ended_ns)
-{
-    const struct segment *segment = &subject->selected->segment;
-    struct circuit_texts texts;
-    struct process_view process;
-    struct call_view call;
-    for (uint32_t place = 0; place < calls_limit(segment); place++) {
-        if (!calls_read_waiting(segment, place, &call) || !circuits_texts(segment, call.circuit, &texts) ||
-            !process_describe(segment, call.owner, &process) || process.pid != (uint32_t)pid)
-            continue;
-        struct row *row = row_of(&subject->rows, &texts);
-        if (row != NULL)
-            timeouts_note_killed(&row->timeouts, process.program,
-                                 call.phase == PHASE_CONNECTING ? LEARNT_CONNECT : LEARNT_ANSWER,
-                                 span_since(call.started_ns, ended_ns));
-    }
+    unended_look(unended, clock_circuit_ns());
 }
 
 static int become(void *start)
@@ -216,9 +193,11 @@ static int observe_command(const struct wish *wish)
     if (status != EXIT_SUCCESS || !start.is_found)
         return status != EXIT_SUCCESS ? status : run_start_execute(&start);
     const bool is_seen = start.is_guarded && own_circuits_open(&selected, start.policy);
+    struct unended *unended = is_seen ? unended_start(&selected.segment) : NULL;
+    const struct watch watch = {.look = look, .context = unended, .every_ms = UNENDED_LOOK_MS};
     const uint64_t began_ns = clock_real_ns();
     pid_t pid;
-    if (!watched_child_run(become, &start, &pid, &end.status)) {
+    if (!watched_child_run(become, &start, is_seen ? &watch : NULL, &pid, &end.status)) {
         warn("%s is not started: there is no process for it", wish->command[0]);
         return EXIT_RUN_FAILED;
     }
@@ -229,7 +208,8 @@ static int observe_command(const struct wish *wish)
         return watched_child_end_as(end.status);
     }
     subject_read(&subject, &selected);
-    note_killed(&subject, pid, ended_ns);
+    unended_add(unended, &subject.rows, &selected.segment, pid, ended_ns);
+    unended_free(unended);
     deliver(wish, &subject, 1, &end);
     own_circuits_give_back(&selected, start.policy, wish->keep, subject.running.process_count);
     subject_free(&subject);
@@ -265,10 +245,13 @@ static int observe_policy(const struct wish *wish)
     for (size_t i = 0; i < selection.count; i++) {
         if (selection.at[i].segment.map == NULL)
             continue;
-        if (select_has_time(&selection.at[i]))
-            subject_read(&subjects[count++], &selection.at[i]);
-        else
+        if (select_has_time(&selection.at[i])) {
+            struct subject *subject = &subjects[count++];
+            subject_read(subject, &selection.at[i]);
+            unended_add(NULL, &subject->rows, &selection.at[i].segment, 0, clock_circuit_ns());
+        } else {
             good = false;
+        }
         good = select_was_whole(&selection.at[i]) && good;
     }
     if (count == 0) {

@@ -5,8 +5,10 @@
 #include "cli/watched_child.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +38,21 @@ static void watch_signals(void)
     }
 }
 
-bool watched_child_run(int (*become)(void *context), void *context, pid_t *pid, int *status)
+/* Looks now and then until the child ends. Where its end can't be waited for so (before Linux 5.3), nobody looks. */
+static void look_until_end(pid_t pid, const struct watch *watch)
+{
+    struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+    if (end.fd < 0)
+        return;
+    for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR);) {
+        ready = poll(&end, 1, watch->every_ms);
+        if (ready == 0)
+            watch->look(watch->context);
+    }
+    close(end.fd);
+}
+
+bool watched_child_run(int (*become)(void *context), void *context, const struct watch *watch, pid_t *pid, int *status)
 {
     sigset_t watched, before;
     sigemptyset(&watched);
@@ -56,6 +72,8 @@ bool watched_child_run(int (*become)(void *context), void *context, pid_t *pid, 
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (*pid < 0)
         return false;
+    if (watch != NULL)
+        look_until_end(*pid, watch);
     while (waitpid(*pid, status, 0) < 0)
         if (errno != EINTR)
             return false;

@@ -84,11 +84,14 @@ void timeouts_read(struct timeouts *timeouts, const struct learnt_view *learnt, 
     qsort(timeouts->at, timeouts->count, sizeof *timeouts->at, by_program);
 }
 
-void timeouts_note_killed(struct timeouts *timeouts, const char *program, enum learnt_wait waits, uint64_t waited_ns)
+void timeouts_note_killed(struct timeouts *timeouts, const char *program, enum learnt_wait waits, uint64_t waited_ns,
+                          bool is_exact)
 {
     struct timeout *timeout = waited_ns >= LEARNT_LONG_NS ? find(timeouts, program, waits) : NULL;
-    if (timeout != NULL && waited_ns > timeout->killed_ns)
-        timeout->killed_ns = waited_ns;
+    if (timeout == NULL || waited_ns <= timeout->killed_ns)
+        return;
+    timeout->killed_ns = waited_ns;
+    timeout->killed_later = !is_exact;
 }
 
 bool timeout_usual(const struct timeout *timeout, uint64_t *after_ns)
@@ -170,7 +173,8 @@ char *timeout_text(const struct timeout *timeout)
     if (timeout->present_ns > given_up_ns + given_up_ns / 20)
         fprintf(out, "; waits for %s now", span_format(timeout->present_ns, span));
     if (timeout->killed_ns > given_up_ns + given_up_ns / 20)
-        fprintf(out, "; had waited %s when it was killed", span_format(timeout->killed_ns, span));
+        fprintf(out, "; had waited %s%s when it was killed", span_format(timeout->killed_ns, span),
+                timeout->killed_later ? " or more" : "");
     if (seen->counts[LEARNT_BY_KERNEL] > 0) {
         fputs("; the kernel gave up ", out);
         print_count(out, seen->counts[LEARNT_BY_KERNEL]);

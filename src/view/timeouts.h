@@ -22,6 +22,7 @@ struct timeout {
     struct patience_view seen;
     uint64_t present_ns; /* the longest wait that goes on now, of LEARNT_LONG_NS or more; 0: there is none */
     uint64_t killed_ns;  /* the longest that went on when its process was killed, as far as that is known */
+    bool killed_later;   /* it went on longer than that: so long it was seen */
 };
 
 #define TIMEOUTS_MAX ((size_t)24) /* of eight programs both waits, and as many that wait now */
@@ -35,8 +36,9 @@ struct timeouts {
 void timeouts_read(struct timeouts *timeouts, const struct learnt_view *learnt, const struct inflight *inflight,
                    uint32_t circuit);
 
-/* A wait went on when its process was killed. */
-void timeouts_note_killed(struct timeouts *timeouts, const char *program, enum learnt_wait waits, uint64_t waited_ns);
+/* A wait went on when its process was killed; `is_exact`: that was seen, else it went on so long at least. */
+void timeouts_note_killed(struct timeouts *timeouts, const char *program, enum learnt_wait waits, uint64_t waited_ns,
+                          bool is_exact);
 
 /* After how long it usually gives up; false: it was never seen to. */
 bool timeout_usual(const struct timeout *timeout, uint64_t *after_ns);

@@ -132,6 +132,35 @@ class Table(Observed):
         self.assertEqual(circuit["would_have_refused"]["failure"]["calls"], 1)
         self.assertEqual((circuit["failure_runs"]["healed"], circuit["failure_runs"]["most_failures"]), (1, 6))
 
+    def test_a_call_that_hangs_to_the_end_has_waited_until_then(self):
+        """One of the command's own, which is killed, and two of a process that goes on."""
+        silent = self.server(stay_silent)
+        code = ("import os, socket, sys, threading, time\n"
+                "def call():\n"
+                "    with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as s: s.send(b'x'); s.recv(1)\n"
+                "child = os.fork()\n"
+                "for _ in range(1 if child else 2): threading.Thread(target=call, daemon=True).start()\n"
+                "if child: open(sys.argv[2], 'w').write(str(child))\n"
+                "time.sleep(60)\n")
+        path, pid = self.path("seen.json"), self.path("pid")
+        process = self.sandbox.popen([SOCKFUSE, "observe", "--json", "-o", path, "--",
+                                      *self.python(code, str(silent.port), pid)], how="command")
+        self.assertTrue(eventually(lambda: len([call for call in json.loads(
+            self.sandbox.sockfuse("calls", "--json").stdout) if call["phase"] == "answer"]) == 3 and
+            os.path.getsize(pid) > 0, 30, 0.1))
+        with open(pid, encoding="ascii") as file:
+            self.addCleanup(os.kill, int(file.read()), signal.SIGKILL)
+        self.sandbox.clock.advance_seconds(9)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30), -signal.SIGTERM)
+        with open(path, encoding="utf-8") as file:
+            seen = json.load(file)["policies"][0]
+        circuit = seen["circuits"][0]
+        self.assertEqual((circuit["latency"]["waited_ms"], circuit["most_waiting"]), (27000, 3))
+        self.assertEqual(self.timeouts(circuit)[(os.path.basename(sys.executable), "answer")]["killed_after_ms"], 9000)
+        again = self.observe("-p", seen["policy"])
+        self.assertRegex(again.stdout, rf"AT ONCE [^\n]*\n{silent.destination} +3 +0 +3 +18\.0s +2 ")
+
     def test_a_server_that_forks_is_seen_whole(self):
         server = self.server()
         circuits, _ = self.seen(*self.python(FORKING, server.url))
