@@ -30,8 +30,8 @@ static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--check
                            "  -p, --policy FILE  only those of this policy\n" WHOSE_HELP
                            "      --active       leave out what is over: policies without a running program,\n"
                            "                     circuits marked (ended)\n"
-                           "      --check        one line, and exit status 0: all closed, 1: something is not,\n"
-                           "                     2: could not look\n"
+                           "      --check        one line, and exit status 0: all are closed that a running program\n"
+                           "                     uses, 1: one is not, 2: could not look\n"
                            "      --json         one JSON array, an object for each policy\n"
                            "  -h, --help         this text\n"
                            "      --version      the version\n"
@@ -273,7 +273,7 @@ static bool show(const struct selected *selected, struct view *view)
             (view->wanted != NULL && !rows_keep(&rows, view->wanted, view->destination))) {
             /* it is over, or not asked for */
         } else if (view->monitor != NULL) {
-            monitor_add(view->monitor, &rows);
+            monitor_add(view->monitor, &running, &rows);
             view->shown++;
         } else if (view->json != NULL) {
             status_json(view->json, selected, &running, &rows);

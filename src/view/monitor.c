@@ -9,8 +9,10 @@
 
 #include "view/output.h"
 
-void monitor_add(struct monitor *monitor, const struct rows *rows)
+void monitor_add(struct monitor *monitor, const struct running *running, const struct rows *rows)
 {
+    if (running->process_count == 0)
+        return;
     for (size_t i = 0; i < rows->count; i++) {
         const struct row *row = &rows->at[i];
         if (row->ended != ENDED_NOT || row->destination[0] == '\0')

@@ -19,8 +19,8 @@ struct monitor {
     char named[MONITOR_NAMED][DESTINATION_MAX]; /* of the first that are open */
 };
 
-/* Adds what is not over: of circuits that have been called, and of those that are forced. */
-void monitor_add(struct monitor *monitor, const struct rows *rows);
+/* Adds the circuits that running programs use. Where none runs nobody is refused, whatever the circuits say. */
+void monitor_add(struct monitor *monitor, const struct running *running, const struct rows *rows);
 /* To stdout, one line; returns the exit status. `blind`: something could not be looked at, which was said. */
 int monitor_print(const struct monitor *monitor, bool blind);
 

@@ -192,9 +192,27 @@ class Latency(unittest.TestCase):
         self.assertEqual(self.status("--check", status=1),
                          f"OPEN: 1 circuit, 1 not closed: {server.destination}\n")
         self.assertEqual(self.sandbox.sockfuse("status", "--check", "--json").status, 2)
+        client.close()
+        self.assertEqual(self.status("--check"), "OK: 0 circuits in use\n")
         with open(self.sandbox.segment_path(), "r+b") as segment:
             segment.truncate(100)
         self.assertRegex(self.status("--check", status=2), r"\AUNKNOWN: .*\n\Z")
+
+    def test_a_policy_that_nobody_runs_any_more_is_no_alarm(self):
+        """Though its circuits are open by themselves, by its own word, or an operator's."""
+        self.sandbox = Sandbox(self, clock=True)
+        for settings, word in (({"failure_threshold": 1}, None), ({"mode": "open"}, None), ({}, "open")):
+            with self.subTest(settings=settings, word=word):
+                server = self.server(up=False)
+                self.sandbox.guard(server, **settings)
+                client = Session(self.sandbox, [PYTHON, CLIENTS / "sockets.py"])
+                client.ask(do="call", port=server.port)
+                if word is not None:
+                    self.assertEqual(self.sandbox.sockfuse(word, server.destination).status, 0)
+                self.assertIn(f"not closed: {server.destination}", self.status("--check", status=1))
+                client.close()
+                self.assertEqual(self.status("--check"), "OK: 0 circuits in use\n")
+                self.assertEqual(self.status("--check", "-p", self.sandbox.policy_path), "OK: 0 circuits in use\n")
 
     def on_a_terminal(self, columns):
         master, terminal = os.openpty()
