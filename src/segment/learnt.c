@@ -19,6 +19,9 @@
 #define RUN_FAILURES_BITS 24u
 #define RUN_FAILURES_MAX ((UINT64_C(1) << RUN_FAILURES_BITS) - 1)
 #define RUN_MS_MAX ((UINT64_C(1) << 40) - 1)
+#define HOUR_NS (3600 * NS_PER_S)
+#define HOUR_COUNT_BITS 16u
+#define HOUR_COUNT_MAX ((1u << HOUR_COUNT_BITS) - 1)
 
 static uint64_t load(const _Atomic uint64_t *word)
 {
@@ -92,6 +95,28 @@ static bool tells(enum learnt_end end, uint64_t waited_ns)
     return waited_ns >= (end == LEARNT_OUTLASTED ? LEARNT_LONG_NS : LEARNT_SHORTEST_NS);
 }
 
+/* An hour and no count; other hours that come to the same word are years away. */
+static uint32_t hour_word(uint64_t hour)
+{
+    return (uint32_t)hour << HOUR_COUNT_BITS;
+}
+
+static void note_hour(struct learnt_patience *patience, uint64_t wall_ns)
+{
+    const uint64_t hour = wall_ns / HOUR_NS;
+    _Atomic uint32_t *word = &patience->hours[hour % LEARNT_HOURS];
+    uint32_t seen = load32(word);
+
+    for (unsigned int try = 0; try < TRIES_MAX; try++) {
+        const bool is_this = (seen & ~HOUR_COUNT_MAX) == hour_word(hour);
+        if (is_this && (seen & HOUR_COUNT_MAX) == HOUR_COUNT_MAX)
+            return;
+        if (atomic_compare_exchange_weak_explicit(word, &seen, is_this ? seen + 1 : hour_word(hour) + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return;
+    }
+}
+
 void learnt_note_wait(struct learnt *learnt, const char *name, enum learnt_wait waits, enum learnt_end end,
                       uint64_t waited_ns, uint64_t wall_ns)
 {
@@ -114,6 +139,7 @@ void learnt_note_wait(struct learnt *learnt, const char *name, enum learnt_wait 
         keep(&patience->shortest_ms, waited_ms, false);
         const uint32_t at = atomic_fetch_add_explicit(&patience->next, 1, memory_order_relaxed) % LEARNT_SAMPLES;
         atomic_store_explicit(&patience->samples_ms[at], waited_ms, memory_order_relaxed);
+        note_hour(patience, wall_ns);
     }
     atomic_fetch_add_explicit(&patience->counts[end], 1, memory_order_relaxed);
 }
@@ -193,6 +219,8 @@ static void empty(struct learnt_patience *patience)
     atomic_store_explicit(&patience->next, 0, memory_order_relaxed);
     for (unsigned int i = 0; i < LEARNT_SAMPLES; i++)
         atomic_store_explicit(&patience->samples_ms[i], 0, memory_order_relaxed);
+    for (unsigned int i = 0; i < LEARNT_HOURS; i++)
+        atomic_store_explicit(&patience->hours[i], 0, memory_order_relaxed);
 }
 
 void learnt_reset(struct learnt *learnt)
@@ -251,6 +279,8 @@ static void read_patience(const struct learnt_patience *patience, struct patienc
         view->counts[end] = load32(&patience->counts[end]);
         view->longest_ns[end] = load32(&patience->longest_ms[end]) * NS_PER_MS;
     }
+    for (unsigned int i = 0; i < LEARNT_HOURS; i++)
+        view->hours[i] = load32(&patience->hours[i]);
     /* Torn or damaged words may contradict each other. */
     const uint64_t longest_ns = view->longest_ns[LEARNT_GIVEN_UP];
     if (view->shortest_ns == 0 || view->shortest_ns > longest_ns)
@@ -300,6 +330,23 @@ void learnt_read(const struct learnt *learnt, uint64_t now_ns, struct learnt_vie
         view->shadow_calls[verdict] = load(&learnt->shadows[verdict].calls);
         view->shadow_waited_ns[verdict] = waited_us < UINT64_MAX / NS_PER_US ? waited_us * NS_PER_US : UINT64_MAX;
     }
+}
+
+uint32_t learnt_given_up_since(const struct patience_view *seen, uint64_t *from_ns, uint64_t now_ns)
+{
+    const uint64_t last = now_ns / HOUR_NS, earliest = last >= LEARNT_HOURS ? last - LEARNT_HOURS + 1 : 0;
+    uint64_t hour = *from_ns / HOUR_NS + (*from_ns % HOUR_NS != 0), count = 0;
+
+    if (hour < earliest)
+        hour = earliest;
+    *from_ns = hour * HOUR_NS;
+    for (; hour <= last; hour++) {
+        const uint32_t word = seen->hours[hour % LEARNT_HOURS];
+        if ((word & ~HOUR_COUNT_MAX) == hour_word(hour))
+            count += word & HOUR_COUNT_MAX;
+    }
+    /* Damaged words may contradict each other. */
+    return count < seen->counts[LEARNT_GIVEN_UP] ? (uint32_t)count : seen->counts[LEARNT_GIVEN_UP];
 }
 
 const char *learnt_wait_name(enum learnt_wait waits)

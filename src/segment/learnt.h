@@ -20,6 +20,7 @@
 #define LEARNT_PROGRAMS 8u /* of one circuit */
 #define LEARNT_SAMPLES 8u  /* the latest waits that were given up */
 #define LEARNT_RUNS 16u    /* the latest runs of failures that healed */
+#define LEARNT_HOURS 25u   /* in which is counted what was given up: of the longest day, whatever the time zone */
 
 /* What a program waits for. Values are stored: append only. */
 enum learnt_wait { LEARNT_CONNECT, LEARNT_ANSWER, LEARNT_WAITS };
@@ -45,16 +46,18 @@ struct learnt_patience {
     _Atomic uint32_t shortest_ms;                /* that was given up */
     _Atomic uint32_t next;                       /* the number of the next sample */
     _Atomic uint32_t samples_ms[LEARNT_SAMPLES]; /* that were given up */
+    _Atomic uint32_t hours[LEARNT_HOURS];        /* number of an hour of the wall clock:16 | given up in it:16 */
+    uint32_t reserved;
 };
-_Static_assert(sizeof(struct learnt_patience) == 88, "the same in 32 and 64 bit");
+_Static_assert(sizeof(struct learnt_patience) == 192, "the same in 32 and 64 bit");
 
 struct learnt_program {
     _Atomic uint64_t key; /* of its name; 0: free. A name that does not have it is being written */
     char name[PROGRAM_NAME_MAX];
     struct learnt_patience waits[LEARNT_WAITS];
-    uint64_t reserved[5];
+    uint64_t reserved[3];
 };
-_Static_assert(sizeof(struct learnt_program) == 256, "four lines each");
+_Static_assert(sizeof(struct learnt_program) == 448, "seven lines each");
 
 /* Of calls that passed against their circuit's word, those of one verdict. */
 struct learnt_shadow {
@@ -72,7 +75,7 @@ struct learnt {
     uint64_t reserved[8];
 };
 _Static_assert(VERDICTS <= 6, "a shadow for each verdict");
-_Static_assert(sizeof(struct learnt) == 2368, "pinned");
+_Static_assert(sizeof(struct learnt) == 3904, "pinned");
 
 /* Notes a wait of a program that ended at `wall_ns`. What is too short to tell anything is left out. */
 void learnt_note_wait(struct learnt *learnt, const char *program, enum learnt_wait waits, enum learnt_end end,
@@ -90,6 +93,7 @@ struct patience_view {
     uint32_t counts[LEARNT_ENDS];
     uint64_t longest_ns[LEARNT_ENDS];
     uint64_t shortest_ns, median_ns; /* of what was given up; the median is of the latest LEARNT_SAMPLES */
+    uint32_t hours[LEARNT_HOURS];    /* for learnt_given_up_since */
 };
 struct learnt_program_view {
     char name[PROGRAM_NAME_MAX];
@@ -113,6 +117,12 @@ struct learnt_view {
 };
 /* `now_ns`: the circuits' clock. NULL reads as nothing. */
 void learnt_read(const struct learnt *learnt, uint64_t now_ns, struct learnt_view *view);
+
+/*
+ * How often it gave up from a time on, a day ago at the most, until now; both are wall clock. `*from_ns` goes to the
+ * full hour (UTC) at or behind it from which that is known. Of an hour no more than 65,535 are known.
+ */
+uint32_t learnt_given_up_since(const struct patience_view *seen, uint64_t *from_ns, uint64_t now_ns);
 
 /* "connect", "answer". */
 const char *learnt_wait_name(enum learnt_wait waits);

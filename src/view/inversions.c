@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "view/inversions.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +135,7 @@ static size_t callee_of(const struct search *search, const struct edge *edge)
 /* Whether the second waits on when the first has given up. */
 static bool is_inverted(const struct timeout *caller, const struct timeout *callee, struct inversion *inversion)
 {
-    *inversion = (struct inversion){.count = caller->seen.counts[LEARNT_GIVEN_UP], .since_ns = caller->seen.since_ns};
+    *inversion = (struct inversion){.seen = caller->seen};
     if (caller->waits != LEARNT_ANSWER || !timeout_usual(caller, &inversion->caller_after_ns))
         return false;
     inversion->callee_gives_up = timeout_usual(callee, &inversion->callee_after_ns);
@@ -163,12 +162,17 @@ static void look_at(struct search *search, const struct edge *caller, const stru
     found->at[found->count++] = inversion;
 }
 
+static uint32_t times(const struct inversion *inversion)
+{
+    return inversion->seen.counts[LEARNT_GIVEN_UP];
+}
+
 /* What each giving up leaves to be done for nobody, so often. */
 static int by_waste(const void *a, const void *b)
 {
     const struct inversion *left = a, *right = b;
-    const double first = (double)(left->callee_after_ns - left->caller_after_ns) * left->count,
-                 second = (double)(right->callee_after_ns - right->caller_after_ns) * right->count;
+    const double first = (double)(left->callee_after_ns - left->caller_after_ns) * times(left),
+                 second = (double)(right->callee_after_ns - right->caller_after_ns) * times(right);
     return first > second ? -1 : first < second;
 }
 
@@ -221,7 +225,7 @@ void inversions_keep(struct inversions *inversions, const char *destination)
 static void print_one(const struct inversion *inversion, FILE *out)
 {
     char after[SPAN_TEXT_MAX], waits[SPAN_TEXT_MAX], waste[SPAN_TEXT_MAX];
-    char *since = moment_text(inversion->since_ns);
+    char *often = given_up_text(&inversion->seen, clock_wall_ns());
     fprintf(out, "  %s gives up on %s after %s, ", shown(inversion->caller), shown(inversion->between),
             span_format(inversion->caller_after_ns, after));
     if (inversion->callee_gives_up)
@@ -230,13 +234,10 @@ static void print_one(const struct inversion *inversion, FILE *out)
     else
         fprintf(out, "%s was never seen to give up on %s, and waited %s:\n    at least ", shown(inversion->callee),
                 shown(inversion->beyond), span_format(inversion->callee_after_ns, waits));
-    fprintf(out, "%s of work for nobody; %s gave up ",
-            span_format(inversion->callee_after_ns - inversion->caller_after_ns, waste), shown(inversion->caller));
-    if (inversion->count == 1)
-        fprintf(out, "once, at %s\n", since);
-    else
-        fprintf(out, "%" PRIu32 " times since %s\n", inversion->count, since);
-    free(since);
+    fprintf(out, "%s of work for nobody; %s gave up %s\n",
+            span_format(inversion->callee_after_ns - inversion->caller_after_ns, waste), shown(inversion->caller),
+            often);
+    free(often);
 }
 
 void inversions_print(const struct inversions *inversions, FILE *out)
@@ -267,7 +268,7 @@ void inversions_json(struct json *json, const char *key, const struct inversions
     for (size_t i = 0; i < inversions->count; i++) {
         const struct inversion *inversion = &inversions->at[i];
         char time[32];
-        time_rfc3339(inversion->since_ns, time, sizeof time);
+        time_rfc3339(inversion->seen.since_ns, time, sizeof time);
         json_open(json, NULL, '{');
         json_string(json, "caller", inversion->caller);
         json_string(json, "destination", inversion->between);
@@ -276,8 +277,9 @@ void inversions_json(struct json *json, const char *key, const struct inversions
         json_string(json, "callee_waits_for", inversion->beyond);
         json_bool(json, "callee_gives_up", inversion->callee_gives_up);
         json_unsigned(json, "callee_waits_ms", inversion->callee_after_ns / NS_PER_MS);
-        json_unsigned(json, "times", inversion->count);
+        json_unsigned(json, "times", times(inversion));
         json_string(json, "since", time);
+        given_up_today_json(json, &inversion->seen);
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -17,15 +17,15 @@
 #include "view/json.h"
 #include "view/select.h"
 #include "segment/event.h"
+#include "segment/learnt.h"
 
 struct inversion {
     char caller[PROGRAM_NAME_MAX], callee[PROGRAM_NAME_MAX];
     char between[DESTINATION_MAX]; /* whom the caller calls: the callee listens there */
     char beyond[DESTINATION_MAX];  /* whom the callee calls */
     uint64_t caller_after_ns, callee_after_ns;
-    bool callee_gives_up; /* else it was never seen to, and `callee_after_ns` is the longest that it waited */
-    uint32_t count;       /* times that the caller gave up */
-    uint64_t since_ns;    /* wall clock */
+    bool callee_gives_up;      /* else it was never seen to, and `callee_after_ns` is the longest that it waited */
+    struct patience_view seen; /* of the caller: how often it gave up, and when */
 };
 
 struct inversions {

@@ -116,16 +116,34 @@ const char *timeout_wait_text(enum learnt_wait waits)
     return waits == LEARNT_CONNECT ? "connecting" : "waiting for the answer";
 }
 
-char *moment_text(uint64_t wall_ns)
+static char *moment_seen_from(uint64_t wall_ns, uint64_t now_ns)
 {
-    const time_t then = (time_t)(wall_ns / NS_PER_S), now = (time_t)(clock_wall_ns() / NS_PER_S);
-    struct tm at, today;
+    const time_t then = (time_t)(wall_ns / NS_PER_S);
+    struct tm at;
     char text[32];
-    if (localtime_r(&then, &at) == NULL || localtime_r(&now, &today) == NULL)
+    if (localtime_r(&then, &at) == NULL)
         return copy_text("some time");
-    const bool is_today = at.tm_year == today.tm_year && at.tm_yday == today.tm_yday;
+    const uint64_t today_ns = day_start(now_ns);
+    const bool is_today = wall_ns >= today_ns && day_start(wall_ns) == today_ns;
     strftime(text, sizeof text, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &at);
     return copy_text(text);
+}
+
+char *moment_text(uint64_t wall_ns)
+{
+    return moment_seen_from(wall_ns, clock_wall_ns());
+}
+
+uint64_t day_start(uint64_t wall_ns)
+{
+    const time_t then = (time_t)(wall_ns / NS_PER_S);
+    struct tm day;
+    if (localtime_r(&then, &day) == NULL)
+        return wall_ns;
+    day.tm_hour = day.tm_min = day.tm_sec = 0;
+    day.tm_isdst = -1;
+    const time_t start = mktime(&day);
+    return start > 0 && start <= then ? (uint64_t)start * NS_PER_S : wall_ns;
 }
 
 static void print_count(FILE *out, uint32_t count)
@@ -134,6 +152,47 @@ static void print_count(FILE *out, uint32_t count)
         fputs("once", out);
     else
         fprintf(out, "%" PRIu32 " times", count);
+}
+
+/* Of several times, of which the first was on a day before. */
+static void print_days(FILE *out, const struct patience_view *seen, const char *since, uint64_t now_ns)
+{
+    const uint64_t day_ns = day_start(now_ns);
+    uint64_t from_ns = day_ns;
+    const uint32_t count = learnt_given_up_since(seen, &from_ns, now_ns);
+    if (count > 0) {
+        char *from = moment_seen_from(from_ns, now_ns);
+        print_count(out, count);
+        /* In some zones no full hour begins with the day. */
+        if (from_ns == day_ns)
+            fputs(" today", out);
+        else
+            fprintf(out, " since %s", from);
+        fprintf(out, ", %" PRIu32 " since %s", seen->counts[LEARNT_GIVEN_UP], since);
+        free(from);
+    } else {
+        char *last = moment_seen_from(seen->last_ns, now_ns);
+        print_count(out, seen->counts[LEARNT_GIVEN_UP]);
+        fprintf(out, " since %s, last at %s", since, last);
+        free(last);
+    }
+}
+
+char *given_up_text(const struct patience_view *seen, uint64_t now_ns)
+{
+    const uint32_t count = seen->counts[LEARNT_GIVEN_UP];
+    char *since = moment_seen_from(seen->since_ns, now_ns), *text = NULL;
+    size_t size;
+    FILE *out = open_text(&text, &size);
+    if (count == 1)
+        fprintf(out, "once, at %s", since);
+    else if (seen->since_ns >= day_start(now_ns))
+        fprintf(out, "%" PRIu32 " times today, since %s", count, since);
+    else
+        print_days(out, seen, since, now_ns);
+    close_text(out);
+    free(since);
+    return text;
 }
 
 /* More than a twentieth apart. */
@@ -145,16 +204,13 @@ static bool is_spread(const struct patience_view *seen)
 static void print_given_up(FILE *out, const struct patience_view *seen)
 {
     char usual[SPAN_TEXT_MAX], shortest[SPAN_TEXT_MAX], longest[SPAN_TEXT_MAX];
-    char *since = moment_text(seen->since_ns);
-    const uint32_t count = seen->counts[LEARNT_GIVEN_UP];
+    char *times = given_up_text(seen, clock_wall_ns());
     fprintf(out, "after %s", span_format(seen->median_ns, usual));
     if (is_spread(seen))
         fprintf(out, " (%s to %s)", span_format(seen->shortest_ns, shortest),
                 span_format(seen->longest_ns[LEARNT_GIVEN_UP], longest));
-    fputs(", ", out);
-    print_count(out, count);
-    fprintf(out, " %s %s", count == 1 ? "at" : "since", since);
-    free(since);
+    fprintf(out, ", %s", times);
+    free(times);
 }
 
 char *timeout_text(const struct timeout *timeout)
@@ -198,6 +254,17 @@ static void write_moment(struct json *json, const char *key, uint64_t wall_ns)
     json_string(json, key, wall_ns != 0 ? time : NULL);
 }
 
+void given_up_today_json(struct json *json, const struct patience_view *seen)
+{
+    const uint64_t now_ns = clock_wall_ns();
+    uint64_t from_ns = day_start(now_ns);
+    const uint32_t count = learnt_given_up_since(seen, &from_ns, now_ns);
+    json_open(json, "today", '{');
+    json_unsigned(json, "count", count);
+    write_moment(json, "since", from_ns);
+    json_close(json, '}');
+}
+
 static void write_end(struct json *json, const char *key, const struct patience_view *seen, enum learnt_end end)
 {
     json_open(json, key, '{');
@@ -222,6 +289,7 @@ static void write_given_up(struct json *json, const struct patience_view *seen)
     json_unsigned(json, "longest_ms", seen->longest_ns[LEARNT_GIVEN_UP] / NS_PER_MS);
     write_moment(json, "first", seen->since_ns);
     write_moment(json, "last", seen->last_ns);
+    given_up_today_json(json, seen);
     json_close(json, '}');
 }
 

@@ -51,7 +51,16 @@ char *timeout_text(const struct timeout *timeout);
 const char *timeout_wait_text(enum learnt_wait waits);
 /* "14:03:22", with the day if that is not today's; local time. To be freed. */
 char *moment_text(uint64_t wall_ns);
+/*
+ * How often something was given up: "once, at 14:03:22", "41 times today, since 09:12:03", "3 times today, 302 since
+ * 2026-11-28 09:12:03". No more than is recorded of this day. `now_ns` is the wall clock. To be freed.
+ */
+char *given_up_text(const struct patience_view *seen, uint64_t now_ns);
+/* The beginning of the day in which a time of the wall clock lies: local time. */
+uint64_t day_start(uint64_t wall_ns);
 
+/* A member "today" with what of it was in this day, and since when it is counted. */
+void given_up_today_json(struct json *json, const struct patience_view *seen);
 /* An array of that key. */
 void timeouts_json(struct json *json, const char *key, const struct timeouts *timeouts);
 

@@ -59,6 +59,47 @@ static void the_median_is_of_the_latest(void **state)
     assert_true(seen("nginx")->longest_ns[LEARNT_GIVEN_UP] == 60 * NS_PER_S);
 }
 
+#define HOUR_NS (3600 * NS_PER_S)
+
+static void what_was_given_up_is_counted_by_the_hour_for_a_day(void **state)
+{
+    const uint64_t midnight = 20000 * 24 * HOUR_NS;
+    (void)state;
+    for (unsigned int hour = 0; hour < 48; hour++)
+        for (unsigned int i = 0; i <= hour % 24; i++)
+            give_up("nginx", NS_PER_S, midnight + hour * HOUR_NS + i);
+    const uint64_t now = midnight + 48 * HOUR_NS - 1;
+    uint64_t from = midnight + 24 * HOUR_NS;
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, now), 24 * 25 / 2);
+    assert_true(from == midnight + 24 * HOUR_NS);
+    /* Within an hour it is known from the next one on; and of one that is over a day ago nothing is. */
+    from = midnight + 45 * HOUR_NS + 1;
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, now), 23 + 24);
+    assert_true(from == midnight + 46 * HOUR_NS);
+    from = midnight;
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, now), 24 + 24 * 25 / 2);
+    assert_true(from == midnight + 23 * HOUR_NS);
+    /* Days later the same places tell nothing. */
+    from = now + 100 * HOUR_NS;
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, now + 110 * HOUR_NS), 0);
+    learnt_reset(&learnt);
+    give_up("nginx", NS_PER_S, now);
+    from = now - HOUR_NS;
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, now), 1);
+}
+
+static void of_an_hour_no_more_is_told_than_was_counted(void **state)
+{
+    uint64_t from = 0;
+    (void)state;
+    for (unsigned int i = 0; i < 70000; i++)
+        give_up("nginx", NS_PER_S, 1);
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, 2), 65535);
+    assert_int_equal(seen("nginx")->counts[LEARNT_GIVEN_UP], 70000);
+    learnt.programs[0].waits[LEARNT_ANSWER].counts[LEARNT_GIVEN_UP] = 3; /* damaged */
+    assert_int_equal(learnt_given_up_since(seen("nginx"), &from, 2), 3);
+}
+
 static void a_change_of_mind_is_no_timeout_and_a_quick_answer_tells_nothing(void **state)
 {
     (void)state;
@@ -149,6 +190,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(what_was_given_up_is_told_by_count_shortest_longest_and_median),
         FRESH(the_median_is_of_the_latest),
+        FRESH(what_was_given_up_is_counted_by_the_hour_for_a_day),
+        FRESH(of_an_hour_no_more_is_told_than_was_counted),
         FRESH(a_change_of_mind_is_no_timeout_and_a_quick_answer_tells_nothing),
         FRESH(programs_beyond_the_room_are_counted),
         FRESH(a_name_that_is_half_written_is_not_shown_and_is_mended_by_the_next),
