@@ -99,6 +99,7 @@ APART static void report_transition(const struct guard *guard, uint32_t circuit,
     event.window_slow = count32(transition->window.slow);
     event.pause_ns = transition->pause_ns;
     event.refused = transition->refused;
+    event.elapsed_ms = now_ns > transition->at_ns ? milliseconds(now_ns - transition->at_ns) : 0;
     if (entry != NULL)
         outage_tell(entry, transition, &event);
     journal_append(guard->segment, &event);

@@ -69,7 +69,8 @@ struct event {
     uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
     int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
-    uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; PROBE: 0 */
+    uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; transitions: how long before it was noticed,
+                            by a limit that had passed; PROBE: 0 */
     uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening */
     uint8_t type;        /* enum event_type */
     uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced */
@@ -104,7 +105,7 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
 /*
  * One JSON object and a newline; returns its length, or 0 if `size` is too small. A byte that is no UTF-8 is written
  * as \u00NN. Keys: time, mono_ns, pid, program, target, destination, event; of a transition also from, to, reason,
- * refused (so far), and of one to open failures, pause_ms, window {calls, failed, slow} if the rates were judged, and
+ * refused (so far), noticed_after_ms if it was noticed later than it was, and of one to open failures, pause_ms, window {calls, failed, slow} if the rates were judged, and
  * from closed kinds, an object of the last failures by kind, else attempts [{kind, errno, elapsed_ms}] of the probe that
  * failed; of one to closed outage {since, lasted_ms, refused, probes, probes_failed, cause {reason, failures, kinds,
  * window, injected}}, or null if it is not known how it began; of a failure kind (failure_label), errno (its name, or

@@ -188,6 +188,8 @@ static void add_json_transition(struct text *text, const struct event *event)
     else if (event->type == EVENT_OPEN)
         add_json_attempts(text, event);
     add_number(text, "refused", event->refused);
+    if (event->elapsed_ms > 0)
+        add_number(text, "noticed_after_ms", event->elapsed_ms);
     if (event->type == EVENT_CLOSE)
         add_json_outage(text, event);
 }

@@ -151,6 +151,9 @@ static void add_outage(struct text *text, const struct event *event)
         text_add(text, ", injected");
 }
 
+/* Sooner after a limit has passed is no matter of who looked when. */
+#define NOTICED_AT_ONCE_MS 10u
+
 static void add_line_transition(struct text *text, const struct event *event)
 {
     if (event->type == EVENT_OPEN && event->from == CIRCUIT_CLOSED)
@@ -162,6 +165,11 @@ static void add_line_transition(struct text *text, const struct event *event)
             add_attempts(text, event);
         text_add(text, ", pause ");
         add_duration(text, event->pause_ns / NS_PER_MS);
+        if (event->elapsed_ms >= NOTICED_AT_ONCE_MS) {
+            text_add(text, ", noticed ");
+            add_duration(text, event->elapsed_ms);
+            text_add(text, " later");
+        }
     }
     if (event->type == EVENT_CLOSE && event->outage.is_known) {
         text_add(text, ", outage of ");

@@ -29,7 +29,7 @@ struct words {
 };
 
 struct numbers {
-    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms;
+    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms;
     uint64_t calls, failed, slow; /* of `window` */
 };
 struct flags {
@@ -235,7 +235,7 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"failures", &numbers->failures},         {"pause_ms", &numbers->pause_ms},
         {"refused", &numbers->refused},           {"elapsed_ms", &numbers->elapsed_ms},
         {"http_status", &numbers->http_status},   {"for_ms", &numbers->for_ms},
-        {"ended_ago_ms", &numbers->ended_ago_ms},
+        {"ended_ago_ms", &numbers->ended_ago_ms}, {"noticed_after_ms", &numbers->noticed_after_ms},
     };
     const struct flag_member marks[] = {
         {"overdue", &flags->overdue}, {"came", &flags->came}, {"late", &flags->late},
@@ -309,6 +309,7 @@ static void set_by_type(struct event *event, const struct draft_line *draft)
     default:
         event->reason = value_named(words->reason, transition_reason_name, TRANSITION_REASONS);
         event->pause_ns = numbers->pause_ms * NS_PER_MS;
+        event->elapsed_ms = number32(numbers->noticed_after_ms);
         break;
     }
     /* The command keeps its user's name in the program's place. */
@@ -323,7 +324,8 @@ static void set_rest(struct event *event, const struct draft_line *draft)
     event->mono_ns = numbers->mono_ns;
     event->pid = number32(numbers->pid);
     event->failures = number32(numbers->failures);
-    event->elapsed_ms = number32(numbers->elapsed_ms);
+    if (numbers->elapsed_ms > 0)
+        event->elapsed_ms = number32(numbers->elapsed_ms);
     event->error = errno_named(draft->words.error);
     event->overran = flags->overdue ? OVERRAN_HANGS : flags->came ? OVERRAN_CAME : OVERRAN_NOT;
     event->late = flags->late;

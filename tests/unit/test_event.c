@@ -69,6 +69,22 @@ static void an_opening_tells_from_to_reason_failures_and_pause(void **state)
     assert_string_equal(what(&event), "failure-threshold, 3 failures, pause 10.5s");
 }
 
+static void an_opening_that_was_found_later_than_it_was_says_so(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_OPEN);
+    event.from = CIRCUIT_CLOSED;
+    event.to = CIRCUIT_OPEN;
+    event.reason = REASON_FAILURE_THRESHOLD;
+    event.failures = 3;
+    event.pause_ns = 10 * NS_PER_S;
+    event.elapsed_ms = 4200;
+    assert_non_null(strstr(json(&event), ",\"refused\":0,\"noticed_after_ms\":4200}\n"));
+    assert_string_equal(what(&event), "failure-threshold, 3 failures, pause 10s, noticed 4.2s later");
+    event.elapsed_ms = 9;
+    assert_string_equal(what(&event), "failure-threshold, 3 failures, pause 10s");
+}
+
 static void an_opening_by_a_rate_tells_what_the_window_held(void **state)
 {
     (void)state;
@@ -517,6 +533,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_opening_tells_from_to_reason_failures_and_pause),
+        cmocka_unit_test(an_opening_that_was_found_later_than_it_was_says_so),
         cmocka_unit_test(an_opening_by_a_rate_tells_what_the_window_held),
         cmocka_unit_test(an_opening_tells_of_which_kinds_the_failures_were),
         cmocka_unit_test(a_failed_probe_tells_how_each_of_its_attempts_failed),

@@ -160,10 +160,17 @@ static void an_outage_begins_when_the_overdue_call_failed_and_not_when_it_was_fo
     struct guard_bench *bench = *state;
     bench->target.breaker.failure_threshold = 1;
     uint32_t hangs = bench_call(bench), call;
+    struct event event;
     bench->now_ns += 14 * NS_PER_S; /* connect_timeout is 10 s */
     assert_true(admission_refuses(bench_admit(bench, &call)));
+    /* The journal has when that was found, and how long after. */
+    assert_int_equal(bench_events(bench, EVENT_OPEN, &event), 1);
+    assert_int_equal(event.mono_ns, bench->now_ns);
+    assert_int_equal(event.elapsed_ms, 4000);
     bench->now_ns += 6 * NS_PER_S;
     bench_succeed(bench);
+    bench_events(bench, EVENT_CLOSE, &event);
+    assert_int_equal(event.elapsed_ms, 0);
     assert_int_equal(closing(bench).outage.lasted_ns, 10 * NS_PER_S);
     bench_forget(bench, hangs);
 }
