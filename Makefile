@@ -14,6 +14,8 @@ MANDIR  ?= $(PREFIX)/share/man
 COMPDIR ?= $(PREFIX)/share/bash-completion/completions
 
 BUILD   ?= build
+# The command knows where it will be installed. For one of another place, made of the same objects: a folder of its own.
+PLACED  ?= $(BUILD)
 CC      ?= cc
 CFLAGS  ?= -O2 -g
 LDFLAGS ?=
@@ -36,16 +38,18 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-pr
 # Not among the remembered flags, or `make` and then `make test` would build all twice: instead, an object's warnings
 # are kept beside it, and where they are errors it is compiled again.
 WERROR ?= $(if $(filter test% %-programs check-%,$(MAKECMDGOALS)),-Werror)
+# What is built is the same in whatever folder that is done: debuggers look for sources below the current one.
+ANYWHERE := -fdebug-prefix-map=$(CURDIR)=.
 # Thread-local data of a preloaded library must need neither malloc nor a lock at first use, hence initial-exec.
 # Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
-FLAGS = -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
+FLAGS = -std=gnu11 $(CFLAGS) $(ANYWHERE) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
         -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
         $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
         $(if $(COVERAGE),$(if $(filter $(COUNTED),$@),--coverage -fprofile-update=atomic))
 DEPFLAGS = -MMD -MP
 # One short line for each file; V=1 shows the whole commands.
 Q = $(if $(V),,@printf '  %-4s %s\n' $(1) '$@' &&)
-LINKER = $(CC) $(CFLAGS) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(COVERAGE),--coverage) \
+LINKER = $(CC) $(CFLAGS) $(ANYWHERE) $(LDFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(COVERAGE),--coverage) \
          -Wl,--as-needed -Wl,--gc-sections
 LINK = $(LINKER) $(if $(LTO),-fno-lto)
 
@@ -69,9 +73,10 @@ CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment gua
 CONNECTION := $(call objects,src/connection/*.c)
 PRELOAD := $(CONNECTION) $(call objects,src/preload/*.c)
 # The command: what it looks with and shows, and what its words do.
-CLI     := $(call objects,src/view/*.c src/cli/*.c)
+KNOWS_PLACE := $(PLACED)/src/view/installed.o
+CLI     := $(filter-out %/installed.o,$(call objects,src/view/*.c src/cli/*.c)) $(KNOWS_PLACE)
 LIBRARY := $(BUILD)/libsockfuse.so
-COMMAND := $(BUILD)/sockfuse
+COMMAND := $(PLACED)/sockfuse
 
 # The page of `sockfuse report` is made where Node.js and the packages of src/report are there, as scripts/page leaves
 # them; `make` fetches nothing. Without the page all else is whole, and `report` says how to get it.
@@ -116,27 +121,31 @@ $(COMMAND): $(CLI) $(CORE)
 $(BUILD)/exports.map $(BUILD)/aliases.ld: $(BUILD)/%: src/preload/%.in src/preload/symbols.def $(BUILD)/flags
 	$(call Q,MAP) $(CC) -E -P -x c -Isrc -Isrc/preload -o $@ $<
 
+define compile
+@mkdir -p $(@D)
+$(call Q,CC) $(CC) $(FLAGS) $(WERROR) $(EXTRA) $(DEPFLAGS) -c -o $@ $< 2>$@.said; \
+    status=$$?; cat $@.said >&2; exit $$status
+endef
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call Q,CC) $(CC) $(FLAGS) $(WERROR) $(EXTRA) $(DEPFLAGS) -c -o $@ $< 2>$@.said; \
-	    status=$$?; cat $@.said >&2; exit $$status
+	$(compile)
 
 WARNED := $(if $(WERROR),$(patsubst %.said,%,$(shell find $(BUILD)/src $(BUILD)/tests -name '*.o.said' -size +0 \
                                                           2>/dev/null)))
 $(WARNED): always
 
-$(CLI): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"'
-$(CLI): $(BUILD)/libdir
+$(KNOWS_PLACE): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"'
+$(KNOWS_PLACE): src/view/installed.c src/view/installed.h $(BUILD)/flags $(PLACED)/libdir
+	$(compile)
 HAS_CURSES := $(if $(CURSES),-DSOCKFUSE_CURSES)
 $(BUILD)/src/cli/top_terminal.o: EXTRA = $(HAS_CURSES)
 $(BUILD)/src/cli/top_terminal.o $(COMMAND): $(BUILD)/curses
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
-$(BUILD)/libdir: remembered = $(LIBDIR) $(DATADIR)
+$(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR)
 $(BUILD)/curses: remembered = $(CURSES)
 $(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
-$(BUILD)/flags $(BUILD)/libdir $(BUILD)/curses $(BUILD)/fuzz/flags: always
+$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -230,6 +239,10 @@ fuzz: ## random bytes for the readers of policies and of HTTP (RUNS=20000, SEED=
 	@BUILD=$(BUILD) scripts/test fuzz
 fresh: ## both commands of the README in a newly installed Debian (RELEASE=bookworm; STAGES=... as of scripts/test)
 	@BUILD=$(BUILD) scripts/fresh $(or $(RELEASE),bookworm) $(STAGES)
+deb: ## Debian's package, in $(BUILD) (SUFFIX=+ours1: a later version)
+	@BUILD=$(BUILD) scripts/deb
+test-deb: ## that package in newly made systems of Debian 12 and 13 (RELEASE=bookworm: one); some minutes
+	@BUILD=$(BUILD) scripts/deb test $(RELEASE)
 suites: ## other projects' tests of the network, bare and guarded; installs what they need
 	@BUILD=$(BUILD) scripts/suites
 bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer, ONLY=redis: a part)
@@ -239,7 +252,7 @@ bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer
 
 # Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
 LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
-TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' $(HAS_CURSES)
+TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' $(HAS_CURSES)
 TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
 # clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
 # called as well, and the few findings more have been none yet: see lint-deep.
@@ -304,7 +317,7 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all lib32 page fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
+.PHONY: all lib32 page deb test-deb fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
         fuzz-programs threaded-programs test-programs demo cascade test test-unit test-preload test-e2e matrix \
         check-sanitizers coverage fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:

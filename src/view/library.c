@@ -10,12 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "view/output.h"
+#include "view/installed.h"
 #include "view/library.h"
-
-#ifndef SOCKFUSE_LIBDIR
-#define SOCKFUSE_LIBDIR "/usr/local/lib/sockfuse"
-#endif
+#include "view/output.h"
 
 static const char file_name[] = "libsockfuse.so";
 /* The loader splits LD_PRELOAD at these and knows no way to quote them: ld.so(8). */
@@ -44,9 +41,9 @@ bool library_find(struct library *library)
     *library = (struct library){0};
     library_own_folder(folder, sizeof folder);
     if (!try_place(library, folder, "") && !try_place(library, folder, "/../lib/sockfuse") &&
-        !try_place(library, SOCKFUSE_LIBDIR, "")) {
+        !try_place(library, installed_libdir, "")) {
         warnx("%s is neither in %s nor in %s; build it with make, or install it with make install", file_name, folder,
-              SOCKFUSE_LIBDIR);
+              installed_libdir);
         return false;
     }
     int descriptor = open(library->path, O_RDONLY | O_CLOEXEC);

@@ -11,12 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "view/output.h"
+#include "view/installed.h"
 #include "view/library.h"
-
-#ifndef SOCKFUSE_DATADIR
-#define SOCKFUSE_DATADIR "/usr/local/share/sockfuse"
-#endif
+#include "view/output.h"
 
 static const char file_name[] = "report.html";
 
@@ -40,13 +37,13 @@ static FILE *find_page(char **path)
     if (file == NULL)
         file = open_page(folder, "/../share/sockfuse", path);
     if (file == NULL)
-        file = open_page(SOCKFUSE_DATADIR, "", path);
+        file = open_page(installed_datadir, "", path);
     if (file == NULL)
         warnx(
             "the page %s is neither in %s nor in %s, for sockfuse was built without Node.js: in its sources, with "
             "nodejs and npm installed, 'make page' fetches what it is made of and makes it (then again make install); "
             "--trace FILE needs no page",
-            file_name, folder, SOCKFUSE_DATADIR);
+            file_name, folder, installed_datadir);
     return file;
 }
 
