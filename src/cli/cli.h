@@ -25,6 +25,7 @@ int command_top(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_events(int argc, char **argv);
 int command_observe(int argc, char **argv);
+int command_audit(int argc, char **argv);
 int command_metrics(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_report(int argc, char **argv);
@@ -60,7 +61,9 @@ enum {
     OPTION_FORMAT,
     OPTION_SUGGEST,
     OPTION_FORCE,
-    OPTION_KEEP
+    OPTION_KEEP,
+    OPTION_LIMIT,
+    OPTION_FAULTS
 };
 
 /* The first lines of every command's table of long options; the letter is 'h' for the short form. */

@@ -16,6 +16,7 @@
 static const struct command commands[] = {
     {"run", command_run, "start a program under a policy"},
     {"observe", command_observe, "run a program, refuse nothing, and say at its end what it did to whom"},
+    {"audit", command_audit, "run a program under faults, and say after how long it gives up"},
     {"check", command_check, "validate a policy file, and say which target takes a destination"},
     {"status", command_status, "show the circuits and who is attached"},
     {"calls", command_calls, "show the calls in flight: who waits for whom, since when"},

@@ -14,15 +14,20 @@
 #include "segment/removal.h"
 #include "segment/segment.h"
 
-/* The number makes the run's circuits its own; nothing is injected. */
-void own_circuits_ask(struct run_request *request, char **command)
+const char *own_circuits_option(void)
 {
     uint32_t number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
         number = (uint32_t)getpid() ^ (uint32_t)clock_wall_ns();
+    return format_text("inject_seed=%" PRIu32, number);
+}
+
+/* The number is nobody else's; nothing is injected. */
+void own_circuits_ask(struct run_request *request, char **command)
+{
     *request = (struct run_request){
         .patterns = {{"*.:*", "*:*", "unix:*"}, 3},
-        .options = {{"mode=observe", format_text("inject_seed=%" PRIu32, number)}, 2},
+        .options = {{"mode=observe", own_circuits_option()}, 2},
         .command = command,
     };
 }

@@ -1,5 +1,5 @@
 /*
- * own_circuits.h - the circuits of one run that is observed: nobody else's, and over with it. For `observe`.
+ * own_circuits.h - the circuits of one run that is observed: nobody else's, and over with it. For `observe` and `audit`.
  */
 #ifndef SOCKFUSE_CLI_OWN_CIRCUITS_H
 #define SOCKFUSE_CLI_OWN_CIRCUITS_H
@@ -13,6 +13,9 @@
 
 /* Asks for a run that watches every destination, by name where it has one, and refuses nothing. */
 void own_circuits_ask(struct run_request *request, char **command);
+
+/* The option that makes a run's circuits its own. */
+const char *own_circuits_option(void);
 
 /* Opens the segment that its start has made, to read. False: there is none. */
 bool own_circuits_open(struct selected *selected, const struct policy *policy);

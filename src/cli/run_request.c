@@ -20,8 +20,7 @@ static bool list_add(struct run_list *list, const char *word, const char *what)
     return true;
 }
 
-/* Adds the words of a text that is cut up in place. */
-static bool list_split(struct run_list *list, char *text, const char *separators, const char *what)
+bool run_list_split(struct run_list *list, char *text, const char *separators, const char *what)
 {
     for (char *place, *word = strtok_r(text, separators, &place); word != NULL;
          word = strtok_r(NULL, separators, &place)) {
@@ -67,7 +66,7 @@ bool run_request_parse(int argc, char **argv, struct run_request *request)
             request->policy_file = optarg;
             break;
         case 't':
-            if (!list_split(&request->patterns, copy_text(optarg), " \t\n", "targets"))
+            if (!run_list_split(&request->patterns, copy_text(optarg), " \t\n", "targets"))
                 return false;
             break;
         case 'o':
@@ -101,12 +100,12 @@ bool run_request_inherit(struct run_request *request)
     const char *patterns = getenv("SOCKFUSE_TARGETS"), *options = getenv("SOCKFUSE_OPTIONS");
     bool nothing_named = request->policy_file == NULL && request->patterns.count == 0;
     if (nothing_named && patterns != NULL) {
-        if (!list_split(&request->patterns, copy_text(patterns), " \t\n", "targets"))
+        if (!run_list_split(&request->patterns, copy_text(patterns), " \t\n", "targets"))
             return false;
         const char *file = getenv("SOCKFUSE_POLICY");
         request->policy_file = file != NULL && file[0] != '\0' ? file : NULL;
     }
     if (nothing_named && request->options.count == 0 && options != NULL)
-        return list_split(&request->options, copy_text(options), "\n", "options");
+        return run_list_split(&request->options, copy_text(options), "\n", "options");
     return true;
 }

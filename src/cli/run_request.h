@@ -1,7 +1,7 @@
 /*
  * run_request.h - what `sockfuse run` is asked for: its words, and what an outer `run` named.
  *
- * For run.c, run_start.c, run_environment.c and own_circuits.c.
+ * For run.c, run_start.c, run_environment.c, own_circuits.c and audit*.c.
  */
 #ifndef SOCKFUSE_CLI_RUN_REQUEST_H
 #define SOCKFUSE_CLI_RUN_REQUEST_H
@@ -35,6 +35,8 @@ bool run_request_parse(int argc, char **argv, struct run_request *request);
  */
 bool run_request_inherit(struct run_request *request);
 
+/* Adds the words of a text, which is cut up in place. False, after a message that names `what`: they are too many. */
+bool run_list_split(struct run_list *list, char *text, const char *separators, const char *what);
 /* The words of a list with a separator between them; NULL for none. To be freed. */
 char *run_list_join(const struct run_list *list, const char *separator);
 

@@ -142,6 +142,7 @@ int run_start_prepare(struct run_start *start, struct run_request *request)
     char *warning = program_warning(&start->program, &library.elf, &foreign);
     if (warning != NULL)
         warnx("%s", warning);
+    start->is_unseen = warning != NULL || run_is_switched_off();
     if (run_is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
     start->preload = foreign || !start->is_guarded ? library_removed(getenv("LD_PRELOAD"))

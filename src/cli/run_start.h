@@ -1,5 +1,5 @@
 /*
- * run_start.h - what has to be right before a program starts under a policy, and its start. For `run` and `observe`.
+ * run_start.h - what has to be right before a program starts under a policy, and its start. For `run`, `observe` and `audit`.
  *
  * Policy, library, state folder, log, and whether the program can be guarded at all are looked at first; then the
  * environment is set and the program takes this process's place.
@@ -19,6 +19,7 @@ struct run_start {
     struct program program;
     bool is_found;   /* else the start itself says why */
     bool is_guarded; /* its circuits can be kept: its segment is there */
+    bool is_unseen;  /* the library will not be in it, which was said */
     char *preload;   /* for LD_PRELOAD */
 };
 
