@@ -69,7 +69,7 @@ static void announce(const struct audit *audit)
     const uint64_t bound_ns = audit_stage_bound(audit);
     const char *command = audit->command[0];
     const bool has_ended = audit->bare.has_ended;
-    wait_format(audit->bare.elapsed_ns, took);
+    wait_format(audit->is_endless ? audit->limit_ns : audit->bare.elapsed_ns, took);
     if (audit->bare.left_some)
         warnx("processes that %s has started went on when it had ended; they were stopped", command);
     else if (!has_ended)

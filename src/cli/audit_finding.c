@@ -127,11 +127,18 @@ const char *audit_result_name(enum audit_result result)
     return names[result];
 }
 
+/* A connection that is closed at once may have been one in reserve, and no try. */
+static uint64_t tries_of(const struct audit_finding *finding)
+{
+    const uint64_t cancelled = finding->ends[AUDIT_END_CANCELLED].count;
+    return finding->tries > cancelled ? finding->tries - cancelled : cancelled;
+}
+
 uint64_t audit_retries(const struct audit_run *run, const struct audit_finding *finding)
 {
     /* Of several calls, and of one that has several addresses to try, it is open which of them were made again. */
     const bool is_one = run->destination->calls == 1 && run->destination->addresses <= 1 && run->finding_count == 1;
-    return is_one && finding->tries > 1 ? finding->tries - 1 : 0;
+    return is_one && tries_of(finding) > 1 ? tries_of(finding) - 1 : 0;
 }
 
 /* --- saying ------------------------------------------------------------------------------------------------------- */
@@ -210,8 +217,8 @@ static void say_tries(FILE *out, const struct audit_run *run, const struct audit
         fputs(", retried once", out);
     else if (retries > 1)
         fprintf(out, ", retried %" PRIu64 " times", retries);
-    else if (finding->tries > 1)
-        fprintf(out, ", %" PRIu64 " tries", finding->tries);
+    else if (tries_of(finding) > 1)
+        fprintf(out, ", %" PRIu64 " tries", tries_of(finding));
 }
 
 static void say_not_played(FILE *out, const struct audit_run *run, const struct audit_finding *finding)
