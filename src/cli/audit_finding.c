@@ -119,10 +119,10 @@ bool audit_is_beyond(enum audit_result result)
 const char *audit_result_name(enum audit_result result)
 {
     static const char *const names[AUDIT_RESULTS] = {
-        [AUDIT_NEVER] = "never",           [AUDIT_GOES_ON] = "goes-on",       [AUDIT_WAITS] = "waits",
-        [AUDIT_BY_KERNEL] = "by-kernel",   [AUDIT_GAVE_UP] = "gave-up",       [AUDIT_KILLED] = "killed",
-        [AUDIT_TOLD] = "told",             [AUDIT_NOT_PLAYED] = "not-played", [AUDIT_NOT_CALLED] = "not-called",
-        [AUDIT_LEFT_OUT] = "left-out",     [AUDIT_NOT_MADE] = "not-made",
+        [AUDIT_NEVER] = "never",         [AUDIT_GOES_ON] = "goes-on",       [AUDIT_WAITS] = "waits",
+        [AUDIT_BY_KERNEL] = "by-kernel", [AUDIT_GAVE_UP] = "gave-up",       [AUDIT_KILLED] = "killed",
+        [AUDIT_TOLD] = "told",           [AUDIT_NOT_PLAYED] = "not-played", [AUDIT_NOT_CALLED] = "not-called",
+        [AUDIT_LEFT_OUT] = "left-out",   [AUDIT_NOT_MADE] = "not-made",
     };
     return names[result];
 }
@@ -184,8 +184,10 @@ static void say_ends(FILE *out, const struct audit *audit, const struct audit_ru
         enum audit_end end;
         const char *words;
     } waits[] = {
-        {AUDIT_END_CUT, "waited when it was stopped, for "}, {AUDIT_END_GAVE_UP, "gave up after "},
-        {AUDIT_END_BY_KERNEL, "the kernel gave up after "},  {AUDIT_END_KILLED, "was killed while it waited, after "},
+        {AUDIT_END_CUT, "waited when it was stopped, for "},
+        {AUDIT_END_GAVE_UP, "gave up after "},
+        {AUDIT_END_BY_KERNEL, "the kernel gave up after "},
+        {AUDIT_END_KILLED, "was killed while it waited, after "},
     };
     const struct audit_waits *ends = finding->ends;
     char limit[SPAN_TEXT_MAX];

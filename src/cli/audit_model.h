@@ -87,7 +87,7 @@ struct audit_run {
 struct audit {
     char **command;
     uint64_t limit_ns;
-    bool is_endless; /* without a fault the command does not end by itself, or leaves processes that do not */
+    bool is_endless;          /* without a fault the command does not end by itself, or leaves processes that do not */
     struct audit_course bare; /* its run without a fault */
     struct audit_destination *destinations;
     size_t destination_count;

@@ -57,7 +57,8 @@ static int open_input(void)
 bool audit_stage_lost_input(void)
 {
     struct stat status;
-    return isatty(STDIN_FILENO) == 1 || (fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)));
+    return isatty(STDIN_FILENO) == 1 ||
+           (fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)));
 }
 
 static int open_output(const struct audit_wish *wish, bool is_kept)
@@ -182,8 +183,8 @@ static int stage(struct eye *eye, const struct audit_wish *wish, struct run_requ
     int status = run_start_prepare(start, request);
     if (status == EXIT_SUCCESS && !start->is_found)
         status = run_start_execute(start); /* it says why not */
-    else if (status == EXIT_SUCCESS && (start->is_unseen || !start->is_guarded ||
-                                        !own_circuits_open(&eye->selected, start->policy))) {
+    else if (status == EXIT_SUCCESS &&
+             (start->is_unseen || !start->is_guarded || !own_circuits_open(&eye->selected, start->policy))) {
         warnx("nothing can be seen of %s: it is not audited", wish->command[0]);
         status = EXIT_RUN_FAILED;
     } else if (status == EXIT_SUCCESS) {
@@ -254,8 +255,8 @@ static bool may_make_deaf(void)
 
 const char *audit_stage_left_out(const struct audit_destination *destination, const char *fault)
 {
-    static const char nameless[] = "its name can't be written as a pattern", path[] = "a UNIX socket takes refuse alone",
-                      no_http[] = "no HTTP was seen",
+    static const char nameless[] = "its name can't be written as a pattern",
+                      path[] = "a UNIX socket takes refuse alone", no_http[] = "no HTTP was seen",
                       forbidden[] = "this kernel lets root alone make a socket deaf";
     static int may = -1;
     char *pattern = pattern_of(destination->name);
