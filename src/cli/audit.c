@@ -39,6 +39,9 @@ static const char help[] =
     "  -h, --help            this text\n"
     "      --version         the version\n"
     "\n"
+    "  WHAT CAME OF IT  its time is that of the wait, since the call began and until CMD gave up\n"
+    "  RAN, EXIT        of the whole run; -: it was stopped\n"
+    "\n"
     "CMD has no terminal; its standard input is empty, or the file (< FILE) that this command has.\n"
     "Exit status: 0: nothing waited beyond the limit; 1: something did; 125: it could not be found out,\n"
     "126: CMD can't be executed, 127: CMD was not found.\n";
@@ -65,20 +68,17 @@ static void make_plan(struct audit *audit, const struct audit_wish *wish)
 /* How long it will take, before it does. */
 static void announce(const struct audit *audit)
 {
-    char took[SPAN_TEXT_MAX], each[SPAN_TEXT_MAX], all[SPAN_TEXT_MAX];
+    char at_least[SPAN_TEXT_MAX], each[SPAN_TEXT_MAX], all[SPAN_TEXT_MAX];
     const uint64_t bound_ns = audit_stage_bound(audit);
-    const char *command = audit->command[0];
-    const bool has_ended = audit->bare.has_ended;
-    wait_format(audit->is_endless ? audit->limit_ns : audit->bare.elapsed_ns, took);
+    const bool is_one = audit->planned == 1;
+    span_format(audit->limit_ns, at_least);
     if (audit->bare.left_some)
-        warnx("processes that %s has started went on when it had ended; they were stopped", command);
-    else if (!has_ended)
-        warnx("%s does not end by itself; each run is stopped when no call waits any more, %s at the earliest", command,
-              took);
-    warnx("%s called %zu destination%s in %s; %zu run%s of at most %s follow%s, %s in all", command,
-          audit->destination_count, audit->destination_count == 1 ? "" : "s", took, audit->planned,
-          audit->planned == 1 ? "" : "s", span_format(bound_ns, each), audit->planned == 1 ? "s" : "",
-          span_format(bound_ns * audit->planned, all));
+        warnx("what %s has started went on when it had ended; each run takes %s or more", audit->command[0], at_least);
+    else if (audit->is_endless)
+        warnx("%s does not end by itself; each run takes %s or more", audit->command[0], at_least);
+    warnx("%zu destination%s; %zu run%s of at most %s follow%s, %s in all", audit->destination_count,
+          audit->destination_count == 1 ? "" : "s", audit->planned, is_one ? "" : "s", span_format(bound_ns, each),
+          is_one ? "s" : "", span_format(bound_ns * audit->planned, all));
 }
 
 /* --- the run without a fault -------------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static void announce(const struct audit *audit)
 static void tell_of_input(const char *command)
 {
     if (audit_stage_lost_input())
-        warnx("%s had nothing on its standard input; each run reads a file from its begin (< FILE)", command);
+        warnx("%s had nothing on its standard input; each run reads a file from its beginning (< FILE)", command);
 }
 
 /* Whether it says enough to go on. False: what is missing was said. */

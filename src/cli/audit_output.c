@@ -19,7 +19,7 @@
 
 static const struct column audit_columns[] = {
     {"DESTINATION", false},     {"FAULT", false},  {"PROGRAM", false},
-    {"WHAT CAME OF IT", false}, {"RAN FOR", true}, {"EXIT", false},
+    {"WHAT CAME OF IT", false}, {"RAN", true}, {"EXIT", false},
 };
 #define AUDIT_COLUMNS (sizeof audit_columns / sizeof *audit_columns)
 
@@ -62,24 +62,25 @@ static enum colour colour_of(enum audit_result result)
     return result >= AUDIT_NOT_PLAYED ? DIM : PLAIN;
 }
 
-/* Whether several programs met faults, so that it is worth a column. */
-static bool has_several_programs(const struct audit_row *rows, size_t count)
+/* Lines of this length have room for the program. */
+#define ROOM_FOR_PROGRAMS 100u
+
+/* Whether several programs met faults, so that it is worth a column; on a narrow terminal: faults of one destination. */
+static bool has_several_programs(const struct audit_row *rows, size_t count, size_t room)
 {
-    const char *first = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].finding == NULL)
-            continue;
-        if (first != NULL && strcmp(first, rows[i].finding->program) != 0)
-            return true;
-        first = rows[i].finding->program;
-    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (rows[i].finding != NULL && rows[j].finding != NULL &&
+                (room >= ROOM_FOR_PROGRAMS || rows[i].run->destination == rows[j].run->destination) &&
+                strcmp(rows[i].finding->program, rows[j].finding->program) != 0)
+                return true;
     return false;
 }
 
 static void add_exit(struct table *table, const struct audit_course *course)
 {
     if (!course->has_ended)
-        table_add(table, DIM, course->elapsed_ns > 0 ? "stopped" : "");
+        table_add(table, PLAIN, course->elapsed_ns > 0 ? "-" : "");
     else if (WIFSIGNALED(course->status))
         table_addf(table, YELLOW, "SIG%s", sigabbrev_np(WTERMSIG(course->status)));
     else
@@ -105,7 +106,7 @@ static void print_table(const struct audit *audit, FILE *out)
     struct table table;
     size_t count, left_out = 0;
     struct audit_row *rows = audit_rows(audit, &count);
-    const bool names_program = has_several_programs(rows, count);
+    const bool names_program = has_several_programs(rows, count, line_room(out));
     table_start(&table, audit_columns, AUDIT_COLUMNS);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].result == AUDIT_LEFT_OUT || rows[i].result == AUDIT_NOT_MADE)

@@ -4,13 +4,13 @@
 #define _GNU_SOURCE
 #include "cli/audit_progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "view/duration.h"
 #include "view/message.h"
 #include "view/output.h"
 #include "view/table.h"
@@ -36,17 +36,16 @@ void audit_progress_begin(const struct audit *audit, const struct audit_run *run
 
 void audit_progress_show(const struct audit *audit, const struct audit_run *run, size_t number, uint64_t elapsed_ns)
 {
-    char span[SPAN_TEXT_MAX], *text;
+    char *text;
     const uint64_t second = elapsed_ns / NS_PER_S;
     if (!can_be_shown() || second == progress.second)
         return;
     progress.second = second;
     progress.stands = true;
-    span_format(second * NS_PER_S, span);
     if (run == NULL)
-        text = format_text("%s as it is, %s", shown(audit->command[0]), span);
+        text = format_text("%s as it is (%" PRIu64 "s)", shown(audit->command[0]), second);
     else
-        text = format_text("run %zu of %zu, %s: %s of %s", number, audit->planned, span, run->fault,
+        text = format_text("run %zu of %zu (%" PRIu64 "s): %s of %s", number, audit->planned, second, run->fault,
                            shown(run->destination->name));
     const size_t room = line_room(stderr);
     fprintf(stderr, "\r\033[K%.*s", (int)(room > 512 ? 512 : room - 1), text);

@@ -31,13 +31,13 @@ _sockfuse_destinations() { # SOCKFUSE WORD
     done < <("$1" status --json 2>/dev/null | sed -n 's/^ *"\(target\|destination\)": "\(.*\)",$/\2/p' | sort -u)
 }
 
-# Prints the place of CMD's first word on the line of `run` or `observe`; fails while the words are still their own.
+# Prints the place of CMD's first word on the line of `run`, `observe` or `audit`; fails while the words are still their own.
 _sockfuse_place_of_cmd() {
     local i
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
-        -p | -t | -o | --policy | --target | --option | --log | --output | --suggest | --user) ((i++)) ;;
+        -p | -t | -o | --policy | --target | --option | --log | --output | --suggest | --user | --limit | --faults) ((i++)) ;;
         -* | = | :) ;;
         *) [[ ${COMP_WORDS[i - 1]} == [=:] || ${COMP_WORDS[i + 1]-} == [=:] ]] || { echo "$i" && return; } ;;
         esac
@@ -50,7 +50,7 @@ _sockfuse() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         words="$(_sockfuse_commands "$sockfuse") help --help --version"
-    elif [[ $command =~ ^(run|observe)$ ]] && place=$(_sockfuse_place_of_cmd); then
+    elif [[ $command =~ ^(run|observe|audit)$ ]] && place=$(_sockfuse_place_of_cmd); then
         declare -F _command_offset >/dev/null && _command_offset "$place" && return
         mapfile -t COMPREPLY < <(compgen "$( ((COMP_CWORD == place)) && echo -c || echo -f)" -- "$word" | sort -u)
         return
@@ -59,10 +59,12 @@ _sockfuse() {
     elif [[ $command == run && ($before == -o || $before == --option) ]]; then
         words=$(_sockfuse_keys "$sockfuse")
         compopt -o nospace 2>/dev/null
+    elif [[ $command == audit && $before == --faults ]]; then
+        words='hang silence refuse reset early-close http-503'
     elif [[ $command == metrics && $before == --format ]]; then
         words='openmetrics prometheus'
-    elif [[ $before == --for || ($command =~ ^(run|observe)$ && $word != -* &&
-        ($before != -* || $before =~ ^--(force|json|keep|strict)$)) ]]; then
+    elif [[ $before == --for || ($command =~ ^(run|observe|audit)$ && $word != -* &&
+        ($before != -* || $before =~ ^(-v|--(force|json|keep|strict|verbose))$)) ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$word" | sort -u)
         return
     elif [[ $command == top && $before == --sort ]]; then
