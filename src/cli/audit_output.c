@@ -18,8 +18,8 @@
 #include "view/table.h"
 
 static const struct column audit_columns[] = {
-    {"DESTINATION", false},     {"FAULT", false},  {"PROGRAM", false},
-    {"WHAT CAME OF IT", false}, {"RAN", true}, {"EXIT", false},
+    {"DESTINATION", false},     {"FAULT", false}, {"PROGRAM", false},
+    {"WHAT CAME OF IT", false}, {"RAN", true},    {"EXIT", false},
 };
 #define AUDIT_COLUMNS (sizeof audit_columns / sizeof *audit_columns)
 
