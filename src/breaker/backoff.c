@@ -108,6 +108,11 @@ uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *s
     return 0;
 }
 
+uint64_t backoff_earliest_ns(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns)
+{
+    return now_ns + ahead_of(floor_of(circuit, settings, now_ns), now_ns);
+}
+
 void circuit_hold_open(struct circuit *circuit, uint64_t not_before_ns)
 {
     uint64_t known = atomic_load_explicit(&circuit->not_before_ns, memory_order_relaxed);

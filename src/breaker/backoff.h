@@ -36,4 +36,7 @@ uint64_t backoff_opening_ns(const struct circuit *circuit, const struct settings
 uint64_t backoff_left_ns(const struct circuit *circuit, const struct settings *settings, uint64_t deadline,
                          uint64_t now_ns);
 
+/* Before this time no probe is wanted, whatever else is known: now, or when the destination asked to be called again. */
+uint64_t backoff_earliest_ns(const struct circuit *circuit, const struct settings *settings, uint64_t now_ns);
+
 #endif

@@ -41,6 +41,7 @@ enum admission {
     ADMIT_REFUSED_HALF_OPEN, /* beside a probe */
     ADMIT_REFUSED_BULKHEAD,  /* the destination has as many connections as it may */
     ADMIT_REFUSED_FORCED,    /* by an operator's word */
+    ADMIT_REFUSED_FLEET,     /* other hosts have it open */
     ADMISSIONS
 };
 _Static_assert(COUNT_REFUSED_BY + ADMISSIONS - ADMIT_REFUSED_OPEN <= COUNT_HTTP_STATUS, "refusals fit");
@@ -216,11 +217,18 @@ bool circuit_address_may_answer(const struct circuit *circuit, uint64_t key);
  */
 void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions *transitions);
 
+/*
+ * An open circuit's pause is over now, and the next call is the probe; but not before the time until which the
+ * destination asked to be left alone (circuit_hold_open). The back-off step stays. One step, and no transition. False:
+ * it is not open, its pause was over or can't be shorter, or somebody else was faster.
+ */
+bool circuit_end_pause(struct circuit *circuit, const struct settings *settings, uint64_t now_ns);
+
 /* Counts a real outcome that the circuit must not go by: of a call that passed against its word. */
 void circuit_count_outcome(struct circuit *circuit, unsigned int shard, struct outcome outcome);
 
 const char *circuit_state_name(unsigned int state);      /* "closed", "open", "half-open" */
-const char *admission_name(unsigned int admission);      /* of a refusal: "open", "half-open", "bulkhead", "forced" */
+const char *admission_name(unsigned int admission);      /* of a refusal: "open", "half-open", "bulkhead", … */
 const char *transition_reason_name(unsigned int reason); /* "failure-threshold", "pause-over", … */
 
 #endif

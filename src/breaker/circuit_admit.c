@@ -109,7 +109,8 @@ static enum visit_step admit_once(struct visit *visit, struct ticket *ticket)
     case CIRCUIT_CLOSED:
         return take_ticket(ticket, visit, visit->word.generation, 0);
     case CIRCUIT_OPEN:
-        if (backoff_left_ns(visit->circuit, visit->settings, visit->word.deadline, visit->now_ns) > 0)
+        if (visit->caller->unprobed ||
+            backoff_left_ns(visit->circuit, visit->settings, visit->word.deadline, visit->now_ns) > 0)
             return REFUSED;
         return claim_probe(visit, ticket);
     case CIRCUIT_HALF_OPEN:

@@ -1,12 +1,13 @@
 /*
- * circuit_close.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, and the
- * outcomes of calls that went against its word.
+ * circuit_close.c - what is done to a circuit, or counted in it, past its own rules: an operator's close, a pause that
+ * is over by what somebody else has seen, and the outcomes of calls that went against its word.
  *
  * No clock, no system call, nothing held, as everywhere in the circuit; of all that change the word at one moment one
  * wins.
  */
 #include <stdatomic.h>
 
+#include "breaker/backoff.h"
 #include "breaker/circuit.h"
 #include "breaker/lease.h"
 #include "breaker/word.h"
@@ -49,6 +50,24 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
     }
 }
 
+bool circuit_end_pause(struct circuit *circuit, const struct settings *settings, uint64_t now_ns)
+{
+    /* Acquire: with an opening comes the floor that was set before it. */
+    uint64_t raw = atomic_load_explicit(&circuit->word, memory_order_acquire);
+    struct word word = word_unpack(raw);
+    const uint64_t earliest_ns = backoff_earliest_ns(circuit, settings, now_ns);
+
+    if (word.state != CIRCUIT_OPEN || backoff_left_ns(circuit, settings, word.deadline, now_ns) <= earliest_ns - now_ns)
+        return false;
+    word.deadline = earliest_ns;
+    /*
+     * The word is the one that was read, or nothing happens: so it is this very pause that ends. Release, as any step of
+     * the word; nothing was written before it.
+     */
+    return atomic_compare_exchange_strong_explicit(&circuit->word, &raw, word_pack(word), memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
 void circuit_count_outcome(struct circuit *circuit, unsigned int shard, struct outcome outcome)
 {
     switch (outcome.verdict) {
@@ -85,6 +104,7 @@ const char *admission_name(unsigned int admission)
         [ADMIT_REFUSED_HALF_OPEN] = "half-open",
         [ADMIT_REFUSED_BULKHEAD] = "bulkhead",
         [ADMIT_REFUSED_FORCED] = "forced",
+        [ADMIT_REFUSED_FLEET] = "fleet",
     };
 
     return admission < ADMISSIONS ? names[admission] : "unknown";

@@ -110,6 +110,7 @@ struct caller {
      * out of circuit_admit, gives the permit back by it. NULL: nowhere.
      */
     _Atomic uint64_t *token;
+    bool unprobed;      /* it must not begin a probe: an open circuit stays so, whatever its pause says */
     bool counts_itself; /* it counts COUNT_ADMITTED, beside the step that makes the call known */
 };
 

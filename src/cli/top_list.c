@@ -67,6 +67,8 @@ const char *top_state(const struct top_row *of)
         return "no calls yet";
     if (mode == MODE_OPEN || mode == MODE_CLOSED)
         return by_mode[state];
+    if (row->hold != HOLD_NONE)
+        return row->hold == HOLD_FLEET ? "open, by fleet" : "open, check fails";
     if (row_probe_due(row))
         return mode == MODE_OBSERVE ? "probe due, observed" : "probe due";
     return mode == MODE_OBSERVE ? observed[state] : circuit_state_name(state);

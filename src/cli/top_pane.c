@@ -203,6 +203,7 @@ static unsigned int event_style(const struct event *event)
     case EVENT_HALF_OPEN:
     case EVENT_PROBE:
     case EVENT_FORCED:
+    case EVENT_HELD:
         return STYLE_YELLOW;
     case EVENT_CLOSE:
         return STYLE_GREEN;

@@ -11,6 +11,7 @@
 #include "base/frame.h"
 #include "guard/dead_owners.h"
 #include "guard/guard.h"
+#include "guard/holding.h"
 #include "guard/operator.h"
 #include "guard/owners.h"
 #include "guard/report.h"
@@ -55,6 +56,7 @@ static enum admission refuse_unasked(const struct guard *guard, const struct att
 struct handling {
     enum forced forced;
     enum target_mode mode;
+    enum hold hold; /* the agent's */
     bool may_refuse;
 };
 
@@ -63,13 +65,24 @@ static struct handling handling_of(const struct guard *guard, const struct attem
 {
     enum forced forced = force_obey(guard, attempt->circuit, attempt->target->mode, now_ns);
 
-    return (struct handling){forced, force_mode(forced, attempt->target), may_refuse};
+    enum hold hold = hold_obey(guard, attempt->circuit, forced, attempt->target->mode, now_ns);
+
+    return (struct handling){forced, force_mode(forced, attempt->target), hold, may_refuse};
+}
+
+/* Whether it is refused whatever the circuit says. */
+static bool is_refused_always(const struct handling *handling)
+{
+    return handling->may_refuse && (handling->mode == MODE_OPEN || handling->hold == HOLD_FLEET);
 }
 
 static enum admission refuse_always(const struct guard *guard, const struct attempt *attempt,
                                     const struct handling *handling, uint64_t now_ns)
 {
-    return refuse_unasked(guard, attempt, handling->forced == FORCED_OPEN ? ADMIT_REFUSED_FORCED : ADMIT_REFUSED_OPEN,
+    return refuse_unasked(guard, attempt,
+                          handling->forced == FORCED_OPEN  ? ADMIT_REFUSED_FORCED
+                          : handling->hold == HOLD_FLEET ? ADMIT_REFUSED_FLEET
+                                                         : ADMIT_REFUSED_OPEN,
                           now_ns);
 }
 
@@ -118,6 +131,7 @@ OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const st
     struct settings room;
 
     caller.counts_itself = true;
+    caller.unprobed = handling->hold == HOLD_UNPROBED;
     caller.address = place_of_address(guard, attempt, circuit);
     caller.token = calls_note_probe(guard->segment, call, caller.address);
     /* While the circuit is closed nobody asks for them. */
@@ -226,7 +240,8 @@ OWN_FRAME static enum admission ask_both(struct guard *guard, const struct attem
     const bool limited = attempt->target->max_connections != 0;
     enum admission admission = ADMIT_PASS;
 
-    if (limited || handling->mode != MODE_ENFORCE || !circuit_is_blocked(circuit, now_ns))
+    if (limited || handling->mode != MODE_ENFORCE ||
+        !(circuit_is_blocked(circuit, now_ns) || (handling->hold == HOLD_UNPROBED && circuit_is_open(circuit))))
         *call = claim_record(guard, attempt, now_ns, view);
     if (limited && *call != CALL_NONE && !has_room(guard, attempt, handling, now_ns, *call)) {
         admission = refuse_unasked(guard, attempt, ADMIT_REFUSED_BULKHEAD, now_ns);
@@ -269,7 +284,7 @@ static bool passes_plainly(const struct guard *guard, const struct attempt *atte
     const struct target *target = attempt->target;
 
     return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) && target->max_connections == 0 &&
-           atomic_load_explicit(&circuits_entry(guard->segment, attempt->circuit)->forced, memory_order_relaxed) == 0 &&
+           layout_is_unspoken(circuits_entry(guard->segment, attempt->circuit)) &&
            circuit_is_well(circuit, generation);
 }
 
@@ -309,7 +324,7 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
         return admission;
     tidying_do_some(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, true, now_ns);
-    if (handling.mode == MODE_OPEN)
+    if (is_refused_always(&handling))
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL)
         return pass_unguarded(segment, NO_ROOM_CIRCUITS);
@@ -337,7 +352,7 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 
     tidying_do_some(guard, attempt, circuit, now_ns);
     const struct handling handling = handling_of(guard, attempt, !target->existing_allowed, now_ns);
-    if (handling.mode == MODE_OPEN && handling.may_refuse)
+    if (is_refused_always(&handling))
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL || !calls_read_own(guard->segment, call, guard->holder, &view))
         return pass_unguarded(guard->segment, circuit == NULL ? NO_ROOM_CIRCUITS : NO_ROOM_CONNECTIONS);
@@ -359,16 +374,18 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
 enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const struct target *target, uint64_t now_ns)
 {
     const struct circuit *at = circuits_at(guard->segment, circuit);
-    enum target_mode mode = force_mode(force_obey(guard, circuit, target->mode, now_ns), target);
+    enum forced forced = force_obey(guard, circuit, target->mode, now_ns);
+    enum target_mode mode = force_mode(forced, target);
+    enum hold hold = hold_obey(guard, circuit, forced, target->mode, now_ns);
     struct circuit_view view;
 
     if (at == NULL || (mode != MODE_ENFORCE && mode != MODE_OPEN))
         return PROSPECT_PASS;
-    if (mode == MODE_OPEN ||
+    if (mode == MODE_OPEN || hold == HOLD_FLEET ||
         (target->max_connections > 0 && bulkhead_counted(guard->segment, circuit) >= target->max_connections))
         return PROSPECT_REFUSED;
     circuit_observe(at, &target->breaker, now_ns, &view);
     if (view.state == CIRCUIT_CLOSED)
         return PROSPECT_PASS;
-    return view.state == CIRCUIT_OPEN && view.probe_due ? PROSPECT_PROBE : PROSPECT_REFUSED;
+    return view.state == CIRCUIT_OPEN && view.probe_due && hold != HOLD_UNPROBED ? PROSPECT_PROBE : PROSPECT_REFUSED;
 }

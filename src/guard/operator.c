@@ -54,6 +54,14 @@ static enum circuit_state state_met(const struct circuit *circuit, enum forced f
     return view.state;
 }
 
+enum circuit_state force_state(const struct segment *segment, uint32_t circuit, enum forced forced,
+                               enum target_mode mode, uint64_t now_ns)
+{
+    const struct circuit *at = circuits_at(segment, circuit);
+
+    return at != NULL ? state_met(at, forced, mode, now_ns) : CIRCUIT_CLOSED;
+}
+
 /* Takes away what is over; whoever does notes it. `word` is what was read. */
 static void take_away(const struct guard *guard, uint32_t circuit, struct circuit_entry *entry, uint64_t word,
                       enum target_mode mode, uint64_t now_ns)

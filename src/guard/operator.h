@@ -23,6 +23,10 @@ enum forced force_get(const struct segment *segment, uint32_t circuit, uint64_t 
 /* force_get for a call that begins: the first one after a word's end takes it away, and notes that in the journal. */
 enum forced force_obey(const struct guard *guard, uint32_t circuit, enum target_mode mode, uint64_t now_ns);
 
+/* The state that a call meets under such a word, for the journal. */
+enum circuit_state force_state(const struct segment *segment, uint32_t circuit, enum forced forced,
+                               enum target_mode mode, uint64_t now_ns);
+
 /* The mode in which a target's circuit is handled: an operator's word goes before the policy's. */
 enum target_mode force_mode(enum forced forced, const struct target *target);
 

@@ -287,13 +287,15 @@ APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t no
     journal_append(guard->segment, &event);
 }
 
-static uint64_t note_of(enum admission admission)
+static uint32_t note_of(enum admission admission)
 {
     switch (admission) {
     case ADMIT_REFUSED_BULKHEAD:
         return REFUSAL_NOTE_CROWD;
     case ADMIT_REFUSED_FORCED:
         return REFUSAL_NOTE_FORCED;
+    case ADMIT_REFUSED_FLEET:
+        return REFUSAL_NOTE_FLEET;
     default:
         return REFUSAL_NOTE_OPEN;
     }
@@ -302,7 +304,7 @@ static uint64_t note_of(enum admission admission)
 APART void report_refusal(const struct guard *guard, uint32_t circuit, enum admission admission, uint64_t now_ns)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
-    const uint64_t note = note_of(admission);
+    const uint32_t note = note_of(admission);
     struct event event;
 
     /*
@@ -317,13 +319,13 @@ APART void report_refusal(const struct guard *guard, uint32_t circuit, enum admi
     journal_append(guard->segment, &event);
 }
 
-/* The first refusal by a word that stands from now on is a first one. */
-static void rearm_forced(const struct guard *guard, uint32_t circuit)
+/* The first refusal by a word, or a hold, that stands from now on is a first one. */
+static void rearm(const struct guard *guard, uint32_t circuit, enum refusal_note note)
 {
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
 
     if (entry != NULL)
-        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint64_t)REFUSAL_NOTE_FORCED, memory_order_release);
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint32_t)note, memory_order_release);
 }
 
 APART void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
@@ -339,7 +341,7 @@ APART void report_forced(const struct guard *guard, const char *user, uint32_t c
     event.kind = (uint8_t)forcing->forced;
     event.pause_ns = forcing->lasts_ns;
     journal_append(guard->segment, &event);
-    rearm_forced(guard, circuit);
+    rearm(guard, circuit, REFUSAL_NOTE_FORCED);
 }
 
 APART void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from,
@@ -354,7 +356,25 @@ APART void report_force_ended(const struct guard *guard, uint32_t circuit, enum 
     event.kind = FORCED_NONE;
     event.pause_ns = ago_ns;
     journal_append(guard->segment, &event);
-    rearm_forced(guard, circuit);
+    rearm(guard, circuit, REFUSAL_NOTE_FORCED);
+}
+
+APART void report_held(const struct guard *guard, uint32_t circuit, const struct held_report *held, uint64_t now_ns)
+{
+    struct event event;
+
+    start_event(&event, guard, circuit, EVENT_HELD, now_ns);
+    event.from = (uint8_t)held->from;
+    event.to = (uint8_t)held->to;
+    event.reason = (uint8_t)held->reason;
+    event.kind = (uint8_t)held->hold;
+    event.error = held->error;
+    event.http_status = (uint16_t)held->http_status;
+    event.failures = held->exit_status;
+    event.pause_ns = held->span_ns;
+    journal_append(guard->segment, &event);
+    if (held->hold == HOLD_FLEET)
+        rearm(guard, circuit, REFUSAL_NOTE_FLEET);
 }
 
 APART void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns)

@@ -14,6 +14,7 @@
 #include "breaker/latency.h"
 #include "guard/guard_model.h"
 #include "segment/forced.h"
+#include "segment/held.h"
 
 /*
  * Each transition: journal, the circuit's frozen evidence, log. `injected`: by the outcome of a call that was given a
@@ -70,6 +71,17 @@ void report_forced(const struct guard *guard, const char *user, uint32_t circuit
 /* The time of an operator's word was over so long ago, and a call has noticed it: journal. */
 void report_force_ended(const struct guard *guard, uint32_t circuit, enum circuit_state from, enum circuit_state to,
                         uint64_t ago_ns, uint64_t now_ns);
+
+/* The agent holds a circuit, or does so no more; or its pause is over by what a health check saw: journal. */
+struct held_report {
+    enum hold hold; /* from now on */
+    enum circuit_state from, to;
+    enum hold_reason reason;
+    int error;                             /* errno, or 0 */
+    unsigned int http_status, exit_status; /* or 0 */
+    uint64_t span_ns; /* HOLD_RAN_OUT: so long ago; HOLD_CHECK_PASSED: what the destination asked for of its pause */
+};
+void report_held(const struct guard *guard, uint32_t circuit, const struct held_report *held, uint64_t now_ns);
 
 /* An operator handed an edited policy to the running processes: journal. */
 void report_reload(const struct guard *guard, const char *user, uint64_t revision, uint64_t now_ns);

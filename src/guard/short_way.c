@@ -17,6 +17,7 @@
 #include "segment/call_record.h"
 #include "segment/circuits.h"
 #include "segment/due.h"
+#include "segment/layout.h"
 
 bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place)
 {
@@ -47,12 +48,12 @@ static inline bool is_own(const struct call_place *place)
 
 /*
  * Whether a closed circuit's calls pass, and count by the target's own settings. A word that is over is one that holds,
- * here: on the long way the next call takes it away.
+ * here, and so is a hold: on the long way the next call takes it away.
  */
 static bool is_usual(const struct call_place *place, const struct target *target)
 {
     return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
-           atomic_load_explicit(&place->entry->forced, memory_order_relaxed) == 0;
+           layout_is_unspoken(place->entry);
 }
 
 /* Whether the record is still this process's, and its last ticket that of the present circuit and of no probe. */

@@ -273,7 +273,7 @@ static bool count_off(struct segment *segment, struct circuit_entry *entry, uint
         return false;
     /* The crowd is over when half of the places are free: the next one that is refused is news again. */
     if (count != 0 && count - 1 == limit / 2)
-        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint64_t)REFUSAL_NOTE_CROWD, memory_order_relaxed);
+        atomic_fetch_and_explicit(&entry->refusal_noted, ~(uint32_t)REFUSAL_NOTE_CROWD, memory_order_relaxed);
     replace(&segment->calls[call].share, giving, share_at(giving, SHARE_NONE));
     return true;
 }

@@ -18,6 +18,7 @@
 #include "segment/calls.h"
 #include "segment/circuit_evidence.h"
 #include "segment/forced.h"
+#include "segment/held.h"
 #include "segment/journal.h"
 #include "segment/layout.h"
 #include "segment/local_faults.h"
@@ -161,7 +162,8 @@ static bool is_idle(struct circuit_entry *entry, uint64_t now_ns)
         return false;
     }
     return is_forgettable(entry, now_ns - used, now_ns) &&
-           !force_holds(atomic_load_explicit(&entry->forced, memory_order_relaxed), now_ns);
+           !force_holds(atomic_load_explicit(&entry->forced, memory_order_relaxed), now_ns) &&
+           held_unpack(atomic_load_explicit(&entry->held, memory_order_relaxed), now_ns).hold == HOLD_NONE;
 }
 
 /* What the circuit has learned goes. What its calls in flight hold stays theirs. */
@@ -185,6 +187,7 @@ static void clear(const struct segment *segment, struct circuit_entry *entry, ui
     for (unsigned int i = 0; i < REHEARSALS; i++)
         atomic_store_explicit(&entry->rehearsals[i], 0, memory_order_relaxed);
     atomic_store_explicit(&entry->forced, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->held, 0, memory_order_relaxed);
     bulkhead_clear(entry);
     atomic_store_explicit(&entry->ready, 0, memory_order_relaxed);
     /* Release: who finds this note finds the tombstone too, see mark_used. */

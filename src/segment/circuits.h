@@ -2,7 +2,7 @@
  * circuits.h - the table of circuits in a segment: one for each destination of each target.
  *
  * Fixed memory: a circuit that nobody has asked for during a minute, if it is closed, or ten minutes, if it is open and
- * its pause is over, gives its place to a new destination, unless it is forced or a connection refers to it. When none
+ * its pause is over, gives its place to a new destination, unless it is forced, held or a connection refers to it. When none
  * does, the new destination passes unguarded and is counted; a look for such a place is a walk, and is made once a
  * second at the most for each place that a destination's search begins at. Async-signal-safe.
  */

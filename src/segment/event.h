@@ -31,6 +31,7 @@ enum event_type {
     EVENT_FORCED,
     EVENT_RELOAD,
     EVENT_OUTCOME, /* of any call, with record = all; of a failure beside its EVENT_FAILURE */
+    EVENT_HELD,    /* the agent holds a circuit, or does so no more, or ended its pause */
     EVENT_TYPES
 };
 
@@ -65,17 +66,19 @@ struct event_outage {
 struct event {
     uint64_t time_ns;  /* wall clock */
     uint64_t mono_ns;  /* the circuits' clock */
-    uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended */
+    uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended;
+                          HELD: how long ago it ran out, or what is left of a pause that a check has ended */
     uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
-    int32_t error;       /* FAILURE, OUTCOME: the errno, or 0 */
+    int32_t error;       /* FAILURE, OUTCOME, HELD: the errno, or 0 */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; transitions: how long before it was noticed,
                             by a limit that had passed; PROBE: 0 */
-    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening */
+    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status, or 0 */
     uint8_t type;        /* enum event_type */
-    uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced */
-    uint8_t from, to;    /* transitions: enum circuit_state */
-    uint8_t reason;   /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason */
+    uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on */
+    uint8_t from, to;    /* transitions, FORCED, HELD: enum circuit_state */
+    uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason;
+                            HELD: enum hold_reason */
     uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
@@ -83,7 +86,7 @@ struct event {
                                        the program is the command itself */
     char target[TARGET_NAME_MAX];
     char destination[DESTINATION_MAX];
-    uint16_t http_status;  /* FAILURE: of FAILURE_HTTP, or 0; OUTCOME: of the answer, or 0 */
+    uint16_t http_status;  /* FAILURE: of FAILURE_HTTP, or 0; OUTCOME, HELD: of the answer, or 0 */
     uint8_t verdict;       /* OUTCOME: enum verdict */
     uint8_t slow;          /* OUTCOME: a success that took longer than slow_call */
     uint32_t window_calls; /* OPEN: what the window of the rates held, if it was judged: all, failed, slow; CLOSE: the
@@ -112,7 +115,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * null), elapsed_ms, overdue, came, late, passed; of an outcome verdict, kind and reason (or null), errno, http_status
  * (or null), elapsed_ms, slow, overdue, came, late, passed; of a refusal reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
- * call noticed, the same without a user, and ended_ago_ms. What a rehearsal brought about also has injected, true.
+ * call noticed, the same without a user, and ended_ago_ms; of an agent's hold held (held_name, or null: it ended), from,
+ * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause. What a rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

@@ -12,6 +12,7 @@
 #include "breaker/circuit.h"
 #include "breaker/recent_kinds.h"
 #include "segment/event.h"
+#include "segment/held.h"
 
 static inline bool event_is_transition(const struct event *event)
 {
@@ -28,6 +29,12 @@ static inline bool event_is_force_ended(const struct event *event)
 static inline bool event_is_by_user(const struct event *event)
 {
     return (event->type == EVENT_FORCED && !event_is_force_ended(event)) || event->type == EVENT_RELOAD;
+}
+
+/* Of what changes the state that calls meet, why. */
+static inline const char *event_why(const struct event *event)
+{
+    return event->type == EVENT_HELD ? hold_reason_name(event->reason) : transition_reason_name(event->reason);
 }
 
 /* The program that it names: what it keeps of one may be a user. */

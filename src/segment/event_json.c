@@ -14,6 +14,7 @@
 #include "breaker/circuit.h"
 #include "segment/event_facts.h"
 #include "segment/forced.h"
+#include "segment/held.h"
 
 /* Room for each name in a JSON line, so that the rest of the line always fits. */
 #define JSON_PROGRAM_MAX ((size_t)PROGRAM_NAME_MAX * 6)
@@ -222,6 +223,35 @@ static void add_json_forced(struct text *text, const struct event *event)
         add_number(text, ended ? "ended_ago_ms" : "for_ms", event->pause_ns / NS_PER_MS);
 }
 
+/* A number of which 0 is none. */
+static void add_number_or_null(struct text *text, const char *key, uint64_t number)
+{
+    if (number != 0)
+        add_number(text, key, number);
+    else
+        add_null(text, key);
+}
+
+static void add_json_held(struct text *text, const struct event *event)
+{
+    const char *held = held_name(event->kind);
+
+    if (held != NULL)
+        add_string(text, "held", held, SIZE_MAX);
+    else
+        add_null(text, "held");
+    add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
+    add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
+    add_string(text, "reason", hold_reason_name(event->reason), SIZE_MAX);
+    add_json_errno(text, event->error);
+    add_number_or_null(text, "http_status", event->http_status);
+    add_number_or_null(text, "exit_status", event->failures);
+    if (event->reason == HOLD_RAN_OUT)
+        add_number(text, "ended_ago_ms", event->pause_ns / NS_PER_MS);
+    else if (event->pause_ns > 0)
+        add_number(text, "left_ms", event->pause_ns / NS_PER_MS);
+}
+
 size_t event_json(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -245,6 +275,8 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_string(&text, "reason", admission_name(event_refusal(event)), SIZE_MAX);
     else if (event->type == EVENT_FORCED)
         add_json_forced(&text, event);
+    else if (event->type == EVENT_HELD)
+        add_json_held(&text, event);
     else if (event->type == EVENT_RELOAD)
         add_json_reload(&text, event);
     if (event->injected)

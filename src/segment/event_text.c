@@ -15,6 +15,7 @@
 #include "breaker/circuit.h"
 #include "segment/event_facts.h"
 #include "segment/forced.h"
+#include "segment/held.h"
 
 const char *event_type_name(unsigned int type)
 {
@@ -22,7 +23,7 @@ const char *event_type_name(unsigned int type)
         [EVENT_NONE] = "none",       [EVENT_OPEN] = "open",       [EVENT_HALF_OPEN] = "half-open",
         [EVENT_CLOSE] = "close",     [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
         [EVENT_PROBE] = "probe",     [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
-        [EVENT_OUTCOME] = "outcome",
+        [EVENT_OUTCOME] = "outcome", [EVENT_HELD] = "held",
     };
     return type < EVENT_TYPES ? names[type] : "unknown";
 }
@@ -248,6 +249,7 @@ static void add_line_refusal(struct text *text, const struct event *event)
         [ADMIT_REFUSED_HALF_OPEN] = "circuit half-open",
         [ADMIT_REFUSED_BULKHEAD] = "max_connections met",
         [ADMIT_REFUSED_FORCED] = "circuit forced open",
+        [ADMIT_REFUSED_FLEET] = "circuit open in the fleet",
     };
 
     text_add(text, "refused at once, ");
@@ -287,6 +289,59 @@ static void add_line_forced(struct text *text, const struct event *event)
     add_line_user(text, event);
 }
 
+/* What a health check saw: "connection refused" by its errno's name, a status, how a command ended. */
+static void add_check_result(struct text *text, const struct event *event)
+{
+    if (event->http_status != 0) {
+        text_add(text, " (http-");
+        text_add_unsigned(text, event->http_status);
+    } else if (event->failures != 0) {
+        text_add(text, " (exit status ");
+        text_add_unsigned(text, event->failures);
+    } else if (event->error != 0) {
+        text_add(text, " (");
+        text_add(text, errno_name(event->error));
+    } else {
+        return;
+    }
+    text_add(text, ")");
+}
+
+static void add_line_held(struct text *text, const struct event *event)
+{
+    static const char *const why[HOLD_REASONS] = {
+        [HOLD_REASON_NONE] = "the agent said so",
+        [HOLD_CHECK_FAILED] = "its health check fails",
+        [HOLD_CHECK_PASSED] = "its health check passes",
+        [HOLD_PATIENCE_OVER] = "its health check fails, but the patience with that is over",
+        [HOLD_FLEET_OPEN] = "open in the fleet",
+        [HOLD_FLEET_PROBE] = "this host probes for the fleet",
+        [HOLD_FLEET_CLOSED] = "not open in the fleet any more",
+        [HOLD_GIVEN_UP] = "the agent has no more to say",
+        [HOLD_RAN_OUT] = "the agent did not say it again",
+    };
+
+    if (event->reason == HOLD_CHECK_PASSED) {
+        text_add(text, why[HOLD_CHECK_PASSED]);
+        text_add(text, event->pause_ns > 0 ? ": a probe in " : ": the next call is the probe");
+        if (event->pause_ns > 0) {
+            add_long_duration(text, event->pause_ns / NS_PER_MS);
+            text_add(text, ", as its Retry-After asked");
+        }
+        return;
+    }
+    text_add(text, event->kind == HOLD_FLEET      ? "held open: "
+                   : event->kind == HOLD_UNPROBED ? "not probed: "
+                                                  : "let go: ");
+    text_add(text, event->reason < HOLD_REASONS ? why[event->reason] : why[HOLD_REASON_NONE]);
+    add_check_result(text, event);
+    if (event->reason == HOLD_RAN_OUT) {
+        text_add(text, ", ended ");
+        add_long_duration(text, event->pause_ns / NS_PER_MS);
+        text_add(text, " ago");
+    }
+}
+
 size_t event_outage_text(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -309,6 +364,8 @@ size_t event_what(const struct event *event, char *buffer, size_t size)
         add_line_refusal(&text, event);
     } else if (event->type == EVENT_FORCED) {
         add_line_forced(&text, event);
+    } else if (event->type == EVENT_HELD) {
+        add_line_held(&text, event);
     } else if (event->type == EVENT_RELOAD) {
         add_line_reload(&text, event);
     } else if (event->type == EVENT_PROBE) {

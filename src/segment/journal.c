@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "segment/held.h"
 #include "segment/layout.h"
 
 void event_slot_write(struct event_slot *slot, uint64_t number, const struct event *event)
@@ -20,6 +21,8 @@ static unsigned int reasons_of(unsigned int type)
         return ADMISSIONS;
     case EVENT_OUTCOME:
         return NEUTRAL_REASONS;
+    case EVENT_HELD:
+        return HOLD_REASONS;
     default:
         return TRANSITION_REASONS;
     }
@@ -41,6 +44,10 @@ static void make_rest_sane(struct event *event)
             if (event->attempts[i].http_status > HTTP_STATUS_MAX)
                 event->attempts[i].http_status = 0;
         }
+        break;
+    case EVENT_HELD:
+        if (event->kind >= HOLDS)
+            event->kind = HOLD_NONE;
         break;
     case EVENT_FAILURE:
     case EVENT_OUTCOME:

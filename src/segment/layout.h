@@ -40,16 +40,16 @@ struct event_slot {
 _Static_assert(sizeof(struct event_slot) == 576, "pinned");
 
 /* Who refuses has a note of his own: of a crowd at the bulkhead one hears also while the circuit is open. */
-enum refusal_note { REFUSAL_NOTE_OPEN = 1, REFUSAL_NOTE_CROWD = 2, REFUSAL_NOTE_FORCED = 4 };
+enum refusal_note { REFUSAL_NOTE_OPEN = 1, REFUSAL_NOTE_CROWD = 2, REFUSAL_NOTE_FORCED = 4, REFUSAL_NOTE_FLEET = 8 };
 
 /* A place in the circuits' table. `hash` claims it; `ready` says that the texts stand. */
 struct circuit_entry {
     _Atomic uint64_t hash; /* of target and destination; 0: free */
     _Atomic uint32_t ready;
-    uint32_t reserved;
+    _Atomic uint32_t refusal_noted; /* which first refusals are in the journal (report.c) */
     _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (operator.c) */
+    _Atomic uint64_t held;              /* the agent's: until when on the circuits' clock:62 | enum hold:2 (holding.c) */
     _Atomic uint64_t last_used_ns;      /* circuits' clock, coarse */
-    _Atomic uint64_t refusal_noted;     /* which first refusals are in the journal (report.c) */
     _Atomic uint32_t failure_writes;    /* serial of the last piece of evidence */
     _Atomic uint32_t transition_writes; /* which of the two slots is next */
     char target[TARGET_NAME_MAX];
@@ -185,6 +185,16 @@ struct segment_places {
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */
 struct segment_places layout_measure(const struct capacity *capacity);
 
+/*
+ * Whether nobody has anything to say of the circuit: no operator's word, no agent's hold, not even one that is over. One
+ * line; relaxed, for nothing else is read by it.
+ */
+static inline bool layout_is_unspoken(const struct circuit_entry *entry)
+{
+    return (atomic_load_explicit(&entry->forced, memory_order_relaxed) |
+            atomic_load_explicit(&entry->held, memory_order_relaxed)) == 0;
+}
+
 /* Whether its file was deleted, or is about to be. */
 static inline bool layout_is_given_up(const struct segment *segment)
 {
@@ -199,9 +209,10 @@ void layout_point(struct segment *segment, void *base, const struct capacity *ca
 LAYOUT_PIN(event_slot, event, 8);
 LAYOUT_PIN(circuit_entry, hash, 0);
 LAYOUT_PIN(circuit_entry, ready, 8);
+LAYOUT_PIN(circuit_entry, refusal_noted, 12);
 LAYOUT_PIN(circuit_entry, forced, 16);
-LAYOUT_PIN(circuit_entry, last_used_ns, 24);
-LAYOUT_PIN(circuit_entry, refusal_noted, 32);
+LAYOUT_PIN(circuit_entry, held, 24);
+LAYOUT_PIN(circuit_entry, last_used_ns, 32);
 LAYOUT_PIN(circuit_entry, failure_writes, 40);
 LAYOUT_PIN(circuit_entry, transition_writes, 44);
 LAYOUT_PIN(circuit_entry, target, 48);

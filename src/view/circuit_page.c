@@ -39,6 +39,8 @@ static void print_state(const struct row *row, uint64_t now_ns)
     printf("%s%s", circuit_state_name(row_state(row)), row->ended != ENDED_NOT ? " (ended)" : "");
     if (row->forced != FORCED_NONE)
         fputs(" (forced)", stdout);
+    if (row->hold != HOLD_NONE)
+        fputs(row->hold == HOLD_FLEET ? " (in the fleet)" : " (its health check fails)", stdout);
     if (row_probe_due(row))
         fputs(", probe due", stdout);
     if (row->view.since_ns != 0)

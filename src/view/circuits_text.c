@@ -65,6 +65,9 @@ static void add_state(struct table *table, const struct row *row)
         table_addf(table, DIM, "no calls yet%s", rehearsal);
     else if (mode == MODE_OPEN || mode == MODE_CLOSED)
         table_addf(table, colours[state], "%s, by mode%s", name, rehearsal);
+    else if (row->hold != HOLD_NONE)
+        table_addf(table, colours[state], "%s, %s%s", name, row->hold == HOLD_FLEET ? "by fleet" : "check fails",
+                   rehearsal);
     else if (row_probe_due(row))
         table_addf(table, row->ended != ENDED_NOT ? DIM : YELLOW, "%s, probe due%s%s", name, observed, rehearsal);
     else

@@ -18,6 +18,7 @@
 #include "view/json_members.h"
 #include "view/json_reader.h"
 #include "segment/forced.h"
+#include "segment/held.h"
 
 #define WORD_MAX 32
 #define ERRNO_MAX 133
@@ -25,11 +26,12 @@
 /* The members that are words. */
 struct words {
     char time[40], event[WORD_MAX], from[WORD_MAX], to[WORD_MAX], reason[WORD_MAX], kind[WORD_MAX], error[WORD_MAX],
-        verdict[WORD_MAX], forced[WORD_MAX], revision[WORD_MAX], user[PROGRAM_NAME_MAX];
+        verdict[WORD_MAX], forced[WORD_MAX], held[WORD_MAX], revision[WORD_MAX], user[PROGRAM_NAME_MAX];
 };
 
 struct numbers {
-    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms;
+    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms,
+        exit_status, left_ms;
     uint64_t calls, failed, slow; /* of `window` */
 };
 struct flags {
@@ -225,6 +227,7 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"errno", words->error, WORD_MAX},
         {"verdict", words->verdict, WORD_MAX},
         {"forced", words->forced, WORD_MAX},
+        {"held", words->held, WORD_MAX},
         {"policy_revision", words->revision, WORD_MAX},
         {"user", words->user, sizeof words->user},
         {"policy", line->policy, sizeof line->policy},
@@ -236,6 +239,7 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"refused", &numbers->refused},           {"elapsed_ms", &numbers->elapsed_ms},
         {"http_status", &numbers->http_status},   {"for_ms", &numbers->for_ms},
         {"ended_ago_ms", &numbers->ended_ago_ms}, {"noticed_after_ms", &numbers->noticed_after_ms},
+        {"exit_status", &numbers->exit_status},   {"left_ms", &numbers->left_ms},
     };
     const struct flag_member marks[] = {
         {"overdue", &flags->overdue}, {"came", &flags->came}, {"late", &flags->late},
@@ -303,6 +307,12 @@ static void set_by_type(struct event *event, const struct draft_line *draft)
         event->reason = value_named(words->reason, transition_reason_name, TRANSITION_REASONS);
         event->pause_ns = (event->reason == REASON_FORCE_ENDED ? numbers->ended_ago_ms : numbers->for_ms) * NS_PER_MS;
         break;
+    case EVENT_HELD:
+        event->kind = value_named(words->held, held_name, HOLDS);
+        event->reason = value_named(words->reason, hold_reason_name, HOLD_REASONS);
+        event->http_status = (uint16_t)(numbers->http_status <= UINT16_MAX ? numbers->http_status : 0);
+        event->pause_ns = (event->reason == HOLD_RAN_OUT ? numbers->ended_ago_ms : numbers->left_ms) * NS_PER_MS;
+        break;
     case EVENT_RELOAD:
         event->refused = strtoull(words->revision, NULL, 16);
         break;
@@ -323,7 +333,7 @@ static void set_rest(struct event *event, const struct draft_line *draft)
     const struct flags *flags = &draft->flags;
     event->mono_ns = numbers->mono_ns;
     event->pid = number32(numbers->pid);
-    event->failures = number32(numbers->failures);
+    event->failures = number32(event->type == EVENT_HELD ? numbers->exit_status : numbers->failures);
     if (numbers->elapsed_ms > 0)
         event->elapsed_ms = number32(numbers->elapsed_ms);
     event->error = errno_named(draft->words.error);

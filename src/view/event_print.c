@@ -131,6 +131,7 @@ static enum colour colour_of(const struct event *event)
     case EVENT_CLOSE:
         return GREEN;
     case EVENT_FORCED:
+    case EVENT_HELD:
         return BOLD;
     default:
         return PLAIN;

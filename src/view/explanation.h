@@ -54,8 +54,8 @@ struct explanation {
     struct other_threshold lower, higher;
 
     /* From the journal, which may have lost them. */
-    bool has_forcing, has_probe, has_refusal;
-    struct event forcing, probe, refusal; /* the last words and probe; the first refusal behind the last opening */
+    bool has_forcing, has_holding, has_probe, has_refusal;
+    struct event forcing, holding, probe, refusal; /* the last words and probe; the first refusal behind the last opening */
     unsigned int probes_failed;           /* since the last opening */
     unsigned int late_failures;           /* of calls that were under way at it */
 

@@ -27,6 +27,10 @@ static void take_event(struct explanation *explanation, const struct event *even
         explanation->forcing = *event;
         explanation->has_forcing = true;
         break;
+    case EVENT_HELD:
+        explanation->holding = *event;
+        explanation->has_holding = true;
+        break;
     case EVENT_PROBE:
         explanation->probe = *event;
         explanation->has_probe = true;

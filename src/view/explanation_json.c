@@ -151,6 +151,7 @@ static void write_now(struct json *json, const struct explanation *explanation)
     json_string(json, "state", circuit_state_name(row_state(row)));
     json_string(json, "own_state", circuit_state_name(row->view.state));
     json_string(json, "forced", forced_name(row->forced));
+    json_string(json, "held", held_name(row->hold));
     json_bool(json, "probe_due", row_probe_due(row));
     if (row->view.since_ns != 0)
         write_time(json, "since", wall_of(row->view.since_ns, explanation->now_ns, explanation->wall_ns));

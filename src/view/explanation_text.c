@@ -119,7 +119,9 @@ static void print_state(const struct explanation *explanation)
     const bool is_overridden = row_state(row) != row->view.state || row->forced != FORCED_NONE;
     print_sentence("State", is_overridden
                                 ? format_text("%s (%s); its own state: %s%s", circuit_state_name(row_state(row)),
-                                              row->forced != FORCED_NONE ? "forced" : "by mode",
+                                              row->forced != FORCED_NONE ? "forced"
+                                              : row->hold == HOLD_FLEET  ? "in the fleet"
+                                                                         : "by mode",
                                               circuit_state_name(row->view.state), since)
                                 : format_text("%s%s%s", circuit_state_name(row->view.state),
                                               row->ended != ENDED_NOT ? " (ended)" : "", since));

@@ -98,6 +98,15 @@ static char *next_of_open(const struct explanation *explanation)
     return text;
 }
 
+static char *next_of_unprobed(const struct explanation *explanation)
+{
+    char *who = who_asks(explanation);
+    char *text = format_text("a probe as soon as its health check passes, or fails for longer than health_patience, %s",
+                             who);
+    free(who);
+    return text;
+}
+
 static char *next_of_half_open(const struct explanation *explanation)
 {
     const struct row *row = explanation->row;
@@ -153,6 +162,10 @@ static char *next_of(const struct explanation *explanation)
     default:
         break;
     }
+    if (row->hold == HOLD_FLEET)
+        return copy_text("it goes by its own state again when it is closed in the fleet, or the agent ends");
+    if (row->hold == HOLD_UNPROBED)
+        return next_of_unprobed(explanation);
     switch (row->view.state) {
     case CIRCUIT_OPEN:
         return next_of_open(explanation);
@@ -190,6 +203,29 @@ static void add_forced(struct explanation *explanation)
             span_format(span_since(said->mono_ns, explanation->now_ns), span));
     else
         add(explanation, "forced", "it was forced %s: its own state decides nothing", word);
+}
+
+/* ", for 12s" of the agent's last word, if that is what holds it. */
+static const char *held_since(const struct explanation *explanation, char text[SPAN_TEXT_MAX + 8])
+{
+    const struct event *said = &explanation->holding;
+    char span[SPAN_TEXT_MAX];
+    text[0] = '\0';
+    if (explanation->has_holding && said->kind == explanation->row->hold)
+        snprintf(text, SPAN_TEXT_MAX + 8, " for %s", span_format(span_since(said->mono_ns, explanation->now_ns), span));
+    return text;
+}
+
+static void add_held(struct explanation *explanation)
+{
+    const enum hold hold = explanation->row->hold;
+    char since[SPAN_TEXT_MAX + 8];
+    if (hold == HOLD_FLEET)
+        add(explanation, "held", "the agent holds it%s: it is open in the fleet, and its own state decides nothing",
+            held_since(explanation, since));
+    else if (hold == HOLD_UNPROBED)
+        add(explanation, "held", "its health check fails: the agent keeps calls from probing it%s",
+            held_since(explanation, since));
 }
 
 static void add_mode(struct explanation *explanation)
@@ -331,6 +367,7 @@ void explanation_find_words(struct explanation *explanation)
         explanation->rule = rule_of(&explanation->evidence.opening);
     explanation->next = next_of(explanation);
     add_forced(explanation);
+    add_held(explanation);
     add_mode(explanation);
     add_limits(explanation);
     add_waiting(explanation);

@@ -57,6 +57,15 @@ static bool is_alive(uint32_t holder, void *context)
     return process_alive(segment, holder);
 }
 
+static void read_hold(struct row *row, const struct segment *segment, uint64_t now_ns)
+{
+    const struct held held = hold_read(segment, row->circuit, now_ns);
+    row->hold = hold_obeyed(held.hold, row->forced, row->target != NULL ? row->target->mode : MODE_ENFORCE);
+    if (row->hold == HOLD_UNPROBED && row->view.state != CIRCUIT_OPEN)
+        row->hold = HOLD_NONE;
+    row->held_left_ns = row->hold != HOLD_NONE ? held.end_ns - now_ns : 0;
+}
+
 static void read_circuit(struct row *row, const struct segment *segment, uint32_t index, uint64_t now_ns,
                          struct latency_view *room)
 {
@@ -71,6 +80,7 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     const struct force force = force_read(segment, index, now_ns);
     row->forced = force.word;
     row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
+    read_hold(row, segment, now_ns);
     if (row->target != NULL && row->target->max_connections != 0)
         row->connections = bulkhead_count(segment, index);
     row_faults_read(&row->faults, segment, index);
@@ -331,7 +341,7 @@ enum circuit_state row_state(const struct row *row)
     case MODE_OFF:
         return CIRCUIT_CLOSED;
     default:
-        return row->view.state;
+        return row->hold == HOLD_FLEET ? CIRCUIT_OPEN : row->view.state;
     }
 }
 
@@ -347,7 +357,8 @@ uint32_t row_most_waiting(const struct row *row)
 
 bool row_probe_due(const struct row *row)
 {
-    return row_mode(row) != MODE_OPEN && row_state(row) != CIRCUIT_CLOSED && row->view.probe_due;
+    return row_mode(row) != MODE_OPEN && row->hold == HOLD_NONE && row_state(row) != CIRCUIT_CLOSED &&
+           row->view.probe_due;
 }
 
 bool row_has_rates(const struct row *row)
@@ -363,7 +374,8 @@ uint64_t rate_permille(uint64_t part, uint64_t calls)
 
 bool row_retry_in_ms(const struct row *row, uint64_t *ms)
 {
-    if (row_state(row) != CIRCUIT_OPEN || row_mode(row) == MODE_OPEN)
+    if (row_state(row) != CIRCUIT_OPEN || row_mode(row) == MODE_OPEN || row->hold == HOLD_FLEET ||
+        (row->hold == HOLD_UNPROBED && row->view.probe_due))
         return false;
     *ms = row->view.probe_due ? 0 : (row->view.retry_in_ns + NS_PER_MS - 1) / NS_PER_MS;
     return true;

@@ -18,6 +18,7 @@
 #include "view/running.h"
 #include "view/select.h"
 #include "view/timeouts.h"
+#include "guard/holding.h"
 #include "guard/operator.h"
 #include "policy/policy.h"
 #include "segment/event.h"
@@ -46,6 +47,8 @@ struct row {
     struct timeouts timeouts;
     enum forced forced;      /* an operator's word */
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
+    enum hold hold;          /* the agent's, if calls go by it now */
+    uint64_t held_left_ns;   /* it ends by itself then, unless the agent says it again */
     uint32_t connections;    /* that have a share of max_connections */
     struct row_faults faults;
     struct row_outage outage;
@@ -92,7 +95,7 @@ bool row_has_rates(const struct row *row);
 uint64_t rate_permille(uint64_t part, uint64_t calls);
 /*
  * Milliseconds until the next probe, rounded up; false when the state is not open, or stays open by the target's
- * mode.
+ * mode or an agent's hold.
  */
 bool row_retry_in_ms(const struct row *row, uint64_t *ms);
 

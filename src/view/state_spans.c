@@ -11,7 +11,7 @@
 
 static bool tells_state(const struct event *event)
 {
-    return event_is_transition(event) || event->type == EVENT_FORCED;
+    return event_is_transition(event) || event->type == EVENT_FORCED || event->type == EVENT_HELD;
 }
 
 /* Calls that counted and no change of state: it was closed all the time. */
@@ -39,14 +39,14 @@ static struct state_span first_span(const struct story *story, const struct stor
     return span;
 }
 
-/* What follows an event: while an operator's word holds, the circuit's own transitions are nobody's to meet. */
+/* What follows an event: while somebody's word holds, the circuit's own transitions are nobody's to meet. */
 static struct state_span following(const struct state_span *before, const struct event *event)
 {
     struct state_span span = {.from_ns = event->time_ns, .is_known = true, .because = event};
-    const bool is_word = event->type == EVENT_FORCED;
-    span.forced = is_word ? (enum forced)event->kind : before->forced;
+    span.forced = event->type == EVENT_FORCED ? (enum forced)event->kind : before->forced;
+    span.by_fleet = event->type == EVENT_HELD ? event->kind == HOLD_FLEET : before->by_fleet;
     span.state = (enum circuit_state)event->to;
-    if (!is_word && span.forced != FORCED_NONE)
+    if (event_is_transition(event) && (span.forced != FORCED_NONE || span.by_fleet))
         span.state = before->state;
     return span;
 }
@@ -61,7 +61,8 @@ size_t state_spans(const struct story *story, const struct story_circuit *circui
         if (!tells_state(event))
             continue;
         const struct state_span next = following(&at[count - 1], event);
-        if (next.state == at[count - 1].state && next.forced == at[count - 1].forced && at[count - 1].is_known)
+        if (next.state == at[count - 1].state && next.forced == at[count - 1].forced &&
+            next.by_fleet == at[count - 1].by_fleet && at[count - 1].is_known)
             continue;
         at[count - 1].to_ns = next.from_ns;
         if (at[count - 1].to_ns > at[count - 1].from_ns)

@@ -1,7 +1,7 @@
 /*
  * state_spans.h - a circuit's states one behind the other, as its calls met them.
  *
- * An operator's word goes over the circuit's own state. Before the first event that tells it the state is that from
+ * An operator's word goes over the circuit's own state, and behind that the agent's. Before the first event that tells it the state is that from
  * which this one came; without any, the present one, or closed if calls counted, or unknown.
  */
 #ifndef SOCKFUSE_VIEW_STATE_SPANS_H
@@ -19,6 +19,7 @@ struct state_span {
     bool is_known;
     enum circuit_state state;
     enum forced forced;          /* by whose word it is so, if it is */
+    bool by_fleet;               /* or because the agent holds it open */
     const struct event *because; /* NULL: it was so from the start */
 };
 

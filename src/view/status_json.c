@@ -152,6 +152,15 @@ static void write_learnt(struct json *json, const struct row *row)
     json_close(json, '}');
 }
 
+static void write_hold(struct json *json, const struct row *row)
+{
+    json_string(json, "held", held_name(row->hold));
+    if (row->hold != HOLD_NONE)
+        json_unsigned(json, "held_for_ms", (row->held_left_ns + NS_PER_MS - 1) / NS_PER_MS);
+    else
+        json_null(json, "held_for_ms");
+}
+
 static void write_circuit(struct json *json, const struct row *row, const struct running *running)
 {
     static const char *const ends[] = {[ENDED_NOT] = NULL, [ENDED_PROGRAMS] = "programs", [ENDED_TARGET] = "target"};
@@ -167,6 +176,7 @@ static void write_circuit(struct json *json, const struct row *row, const struct
         json_unsigned(json, "forced_ends_in_ms", (row->forced_left_ns + NS_PER_MS - 1) / NS_PER_MS);
     else
         json_null(json, "forced_ends_in_ms");
+    write_hold(json, row);
     json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
     if (row->target != NULL)
         json_bool(json, "rehearsal", row_rehearses(row));

@@ -86,7 +86,7 @@ static void trace_spans(struct tracing *tracing, const struct story_circuit *cir
                 span->is_known ? colours[span->state <= CIRCUIT_HALF_OPEN ? span->state : 0] : "grey",
                 span->forced != FORCED_NONE ? "true" : "false");
         if (span->because != NULL)
-            add_text(tracing, ",", "reason", transition_reason_name(span->because->reason));
+            add_text(tracing, ",", "reason", event_why(span->because));
         fputs("}}", tracing->out);
     }
     free(spans);
@@ -123,7 +123,8 @@ static void trace_marks(struct tracing *tracing, const struct story_circuit *cir
 {
     for (size_t i = 0; i < circuit->event_count; i++) {
         const struct event *event = circuit->events[i];
-        if (event->type != EVENT_PROBE && event->type != EVENT_REFUSED && event->type != EVENT_FORCED)
+        if (event->type != EVENT_PROBE && event->type != EVENT_REFUSED && event->type != EVENT_FORCED &&
+            event->type != EVENT_HELD)
             continue;
         begin_event(tracing, "i", event_type_name(event->type), CIRCUITS_PID, tid);
         add_time(tracing, event->time_ns);

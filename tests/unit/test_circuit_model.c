@@ -471,6 +471,18 @@ static void step_time(struct trial *trial)
         trial->now = goal;
 }
 
+/* Somebody else has seen that the peer is well, or thinks so. */
+static void step_end_pause(struct trial *trial)
+{
+    struct model *model = &trial->model;
+    const uint64_t earliest = model->not_before > trial->now ? model->not_before : trial->now;
+    const bool ends = model->state == CIRCUIT_OPEN && model->deadline > earliest;
+
+    check(trial, circuit_end_pause(trial->circuit, &trial->settings, trial->now) == ends);
+    if (ends)
+        model->deadline = earliest;
+}
+
 static void step_death(struct trial *trial)
 {
     static uint32_t next_holder = 1000;
@@ -525,8 +537,10 @@ static void run_trial(struct circuit *circuit, uint64_t seed)
             step_admit(&trial);
         else if (choice < 75)
             step_settle(&trial);
-        else if (choice < 97)
+        else if (choice < 94)
             step_time(&trial);
+        else if (choice < 97)
+            step_end_pause(&trial);
         else
             step_death(&trial);
         compare_transitions(&trial);

@@ -15,6 +15,7 @@
 #include "breaker/circuit.h"
 #include "breaker/recent_kinds.h"
 #include "segment/event.h"
+#include "segment/held.h"
 #include "guard/operator.h"
 
 /* 2026-02-03T04:05:06.789Z */
@@ -373,6 +374,9 @@ static void a_refusal_tells_which_state_refused(void **state)
     event.reason = ADMIT_REFUSED_FORCED;
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"forced\"}\n");
     assert_string_equal(what(&event), "refused at once, circuit forced open");
+    event.reason = ADMIT_REFUSED_FLEET;
+    assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"fleet\"}\n");
+    assert_string_equal(what(&event), "refused at once, circuit open in the fleet");
     event.reason = ADMIT_PROBE; /* no refusal: shared memory may say anything */
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
 }
@@ -430,6 +434,46 @@ static void a_forced_circuit_tells_the_word_and_both_states(void **state)
     event.pause_ns = 0;
     event.kind = FORCED_WORDS; /* shared memory may say anything */
     assert_non_null(strstr(json(&event), "\"forced\":null"));
+}
+
+static void an_agents_hold_tells_why_it_begins_and_ends(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_HELD);
+    event.kind = HOLD_UNPROBED;
+    event.reason = HOLD_CHECK_FAILED;
+    event.from = event.to = CIRCUIT_OPEN;
+    event.http_status = 500;
+    assert_string_equal(json(&event), JSON_HEAD "\"held\",\"held\":\"unprobed\",\"from\":\"open\",\"to\":\"open\","
+                                                "\"reason\":\"check-failed\",\"errno\":null,\"http_status\":500,"
+                                                "\"exit_status\":null}\n");
+    assert_string_equal(what(&event), "not probed: its health check fails (http-500)");
+    event.http_status = 0;
+    event.failures = 2;
+    assert_string_equal(what(&event), "not probed: its health check fails (exit status 2)");
+    event.failures = 0;
+    event.error = ETIMEDOUT;
+    assert_string_equal(what(&event), "not probed: its health check fails (ETIMEDOUT)");
+    event.error = 0;
+    event.kind = HOLD_NONE;
+    event.reason = HOLD_CHECK_PASSED;
+    assert_string_equal(what(&event), "its health check passes: the next call is the probe");
+    event.pause_ns = 40 * NS_PER_S;
+    assert_string_equal(what(&event), "its health check passes: a probe in 40s, as its Retry-After asked");
+    assert_non_null(strstr(json(&event), "\"held\":null"));
+    assert_non_null(strstr(json(&event), "\"left_ms\":40000}"));
+    event.reason = HOLD_RAN_OUT;
+    assert_string_equal(what(&event), "let go: the agent did not say it again, ended 40s ago");
+    assert_non_null(strstr(json(&event), "\"ended_ago_ms\":40000}"));
+    event.kind = HOLD_FLEET;
+    event.reason = HOLD_FLEET_OPEN;
+    assert_string_equal(what(&event), "held open: open in the fleet");
+    event.kind = HOLDS; /* shared memory may say anything */
+    event.reason = HOLD_REASONS;
+    assert_non_null(strstr(json(&event), "\"held\":null"));
+    assert_string_equal(what(&event), "let go: the agent said so");
+    for (unsigned int reason = 0; reason <= HOLD_REASONS; reason++)
+        assert_non_null(hold_reason_name(reason));
 }
 
 static void an_end_by_itself_is_the_callers_note_and_nobodys_word(void **state)
@@ -552,6 +596,7 @@ int main(void)
         cmocka_unit_test(other_events_stand_alone),
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
         cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),
+        cmocka_unit_test(an_agents_hold_tells_why_it_begins_and_ends),
         cmocka_unit_test(an_end_by_itself_is_the_callers_note_and_nobodys_word),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),

@@ -96,7 +96,9 @@ static struct event any_event(enum event_type type)
         .injected = any(4) == 0,
         .slow = any(2) == 0,
         .verdict = (uint8_t)(1 + any(VERDICTS - 1)),
-        .kind = (uint8_t)(type == EVENT_FORCED ? any(FORCED_WORDS) : 1 + any(FAILURE_KINDS - 1)),
+        .kind = (uint8_t)(type == EVENT_FORCED ? any(FORCED_WORDS)
+                          : type == EVENT_HELD ? any(HOLDS)
+                                               : 1 + any(FAILURE_KINDS - 1)),
         .window_calls = any(50),
         .window_failed = any(20),
         .window_slow = any(20),
@@ -105,11 +107,14 @@ static struct event any_event(enum event_type type)
         .destination = "payments.internal:443",
     };
     event.reason = (uint8_t)(type == EVENT_OUTCOME   ? any(NEUTRAL_REASONS)
+                             : type == EVENT_HELD    ? any(HOLD_REASONS)
                              : type == EVENT_REFUSED ? ADMIT_REFUSED_OPEN + any(ADMISSIONS - ADMIT_REFUSED_OPEN)
                                                      : any(TRANSITION_REASONS));
     add_last(&event, type);
     if (event.kind == FAILURE_HTTP && (type == EVENT_FAILURE || type == EVENT_OUTCOME))
         event.http_status = 503;
+    if (type == EVENT_HELD && any(2) == 0)
+        event.http_status = 500;
     return event;
 }
 
