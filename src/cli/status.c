@@ -42,6 +42,7 @@ static const char help[] = "Usage: sockfuse status [-p FILE] [--active] [--check
                            "                (ended): history, no running program's policy has this target\n"
                            "                any more; (forced): by sockfuse open or close, until sockfuse\n"
                            "                auto or for the time that is left; by mode: by the policy;\n"
+                           "                by fleet, check fails: held by the agent;\n"
                            "                observed: refuses nothing (mode = observe);\n"
                            "                rehearsal: the policy injects faults\n"
                            "  FAILURES      in a row, of how many open the circuit\n"

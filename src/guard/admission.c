@@ -80,9 +80,9 @@ static enum admission refuse_always(const struct guard *guard, const struct atte
                                     const struct handling *handling, uint64_t now_ns)
 {
     return refuse_unasked(guard, attempt,
-                          handling->forced == FORCED_OPEN  ? ADMIT_REFUSED_FORCED
-                          : handling->hold == HOLD_FLEET ? ADMIT_REFUSED_FLEET
-                                                         : ADMIT_REFUSED_OPEN,
+                          handling->forced == FORCED_OPEN ? ADMIT_REFUSED_FORCED
+                          : handling->hold == HOLD_FLEET  ? ADMIT_REFUSED_FLEET
+                                                          : ADMIT_REFUSED_OPEN,
                           now_ns);
 }
 
@@ -284,8 +284,7 @@ static bool passes_plainly(const struct guard *guard, const struct attempt *atte
     const struct target *target = attempt->target;
 
     return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) && target->max_connections == 0 &&
-           layout_is_unspoken(circuits_entry(guard->segment, attempt->circuit)) &&
-           circuit_is_well(circuit, generation);
+           layout_is_unspoken(circuits_entry(guard->segment, attempt->circuit)) && circuit_is_well(circuit, generation);
 }
 
 /*

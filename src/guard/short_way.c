@@ -52,8 +52,7 @@ static inline bool is_own(const struct call_place *place)
  */
 static bool is_usual(const struct call_place *place, const struct target *target)
 {
-    return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) &&
-           layout_is_unspoken(place->entry);
+    return (target->mode == MODE_ENFORCE || target->mode == MODE_OBSERVE) && layout_is_unspoken(place->entry);
 }
 
 /* Whether the record is still this process's, and its last ticket that of the present circuit and of no probe. */

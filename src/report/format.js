@@ -76,6 +76,11 @@ const REASONS = {
   "probe-succeeded": "the probe succeeded",
   "forced": "forced by an operator",
   "force-ended": "the operator's word ended",
+  "fleet-open": "open in the fleet",
+  "fleet-probe": "this host probes for the fleet",
+  "fleet-closed": "not open in the fleet any more",
+  "ran-out": "the agent did not say it again",
+  "given-up": "the agent has no more to say",
 };
 
 export function reason(name) {

@@ -73,7 +73,7 @@ struct event {
     int32_t error;       /* FAILURE, OUTCOME, HELD: the errno, or 0 */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; transitions: how long before it was noticed,
                             by a limit that had passed; PROBE: 0 */
-    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status, or 0 */
+    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status */
     uint8_t type;        /* enum event_type */
     uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on */
     uint8_t from, to;    /* transitions, FORCED, HELD: enum circuit_state */

@@ -43,14 +43,10 @@ const char *held_name(unsigned int hold)
 const char *hold_reason_name(unsigned int reason)
 {
     static const char *const names[HOLD_REASONS] = {
-        [HOLD_REASON_NONE] = "none",
-        [HOLD_CHECK_FAILED] = "check-failed",
-        [HOLD_CHECK_PASSED] = "check-passed",
-        [HOLD_PATIENCE_OVER] = "patience-over",
-        [HOLD_FLEET_OPEN] = "fleet-open",
-        [HOLD_FLEET_PROBE] = "fleet-probe",
-        [HOLD_FLEET_CLOSED] = "fleet-closed",
-        [HOLD_GIVEN_UP] = "given-up",
+        [HOLD_REASON_NONE] = "none",          [HOLD_CHECK_FAILED] = "check-failed",
+        [HOLD_CHECK_PASSED] = "check-passed", [HOLD_PATIENCE_OVER] = "patience-over",
+        [HOLD_FLEET_OPEN] = "fleet-open",     [HOLD_FLEET_PROBE] = "fleet-probe",
+        [HOLD_FLEET_CLOSED] = "fleet-closed", [HOLD_GIVEN_UP] = "given-up",
         [HOLD_RAN_OUT] = "ran-out",
     };
 

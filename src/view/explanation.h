@@ -55,9 +55,10 @@ struct explanation {
 
     /* From the journal, which may have lost them. */
     bool has_forcing, has_holding, has_probe, has_refusal;
-    struct event forcing, holding, probe, refusal; /* the last words and probe; the first refusal behind the last opening */
-    unsigned int probes_failed;           /* since the last opening */
-    unsigned int late_failures;           /* of calls that were under way at it */
+    struct event forcing, holding, probe,
+        refusal;                /* the last words and probe; the first refusal behind the last opening */
+    unsigned int probes_failed; /* since the last opening */
+    unsigned int late_failures; /* of calls that were under way at it */
 
     bool has_answer; /* when a wait was last rewarded, as far as it was measured */
     uint32_t answer_seconds;

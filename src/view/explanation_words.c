@@ -101,8 +101,8 @@ static char *next_of_open(const struct explanation *explanation)
 static char *next_of_unprobed(const struct explanation *explanation)
 {
     char *who = who_asks(explanation);
-    char *text = format_text("a probe as soon as its health check passes, or fails for longer than health_patience, %s",
-                             who);
+    char *text =
+        format_text("a probe as soon as its health check passes, or fails for longer than health_patience, %s", who);
     free(who);
     return text;
 }

@@ -60,6 +60,7 @@ static void add_row(struct metrics *metrics, const struct selected *selected, co
     circuit->state = row_state(row);
     circuit->is_active = row->ended == ENDED_NOT && running->process_count > 0;
     circuit->is_forced = row->forced != FORCED_NONE;
+    circuit->is_held = row->hold != HOLD_NONE;
     circuit->failures = row->view.failures;
     memcpy(circuit->counts, row->counts, sizeof circuit->counts);
     circuit->in_flight = row->in_flight;

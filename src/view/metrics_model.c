@@ -159,6 +159,7 @@ static void merge_circuit(struct metered_circuit *circuit, const struct metered_
         circuit->state = more->state;
     circuit->is_active = circuit->is_active || more->is_active;
     circuit->is_forced = circuit->is_forced || more->is_forced;
+    circuit->is_held = circuit->is_held || more->is_held;
     circuit->failures = more->failures > circuit->failures ? more->failures : circuit->failures;
     for (unsigned int i = 0; i < COUNTERS; i++)
         circuit->counts[i] = sum_of(circuit->counts[i], more->counts[i]);

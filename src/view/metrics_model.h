@@ -37,7 +37,7 @@ struct metered_circuit {
     size_t order; /* as it was found */
     enum circuit_state state;
     bool is_active; /* a running program can use it */
-    bool is_forced;
+    bool is_forced, is_held;
     uint32_t failures;
     uint64_t counts[COUNTERS];
     uint32_t in_flight, waiting, overdue, most_waiting;

@@ -81,6 +81,11 @@ static void forced(const struct exposition *exposition, const struct metered_cir
     number(exposition, NULL, circuit->is_forced);
 }
 
+static void held(const struct exposition *exposition, const struct metered_circuit *circuit)
+{
+    number(exposition, NULL, circuit->is_held);
+}
+
 static void failures(const struct exposition *exposition, const struct metered_circuit *circuit)
 {
     number(exposition, NULL, circuit->failures);
@@ -283,6 +288,8 @@ static const struct family families[] = {
     {"sockfuse_circuit_active", GAUGE, NULL, "Whether a running program can use the circuit; else it is history.",
      .circuit = active},
     {"sockfuse_circuit_forced", GAUGE, NULL, "Whether the state is so by an operator's word.", .circuit = forced},
+    {"sockfuse_circuit_held", GAUGE, NULL, "Whether the agent refuses its calls, or keeps it from being probed.",
+     .circuit = held},
     {"sockfuse_consecutive_failures", GAUGE, NULL, "Failures in a row of a closed circuit.", .circuit = failures},
     {"sockfuse_calls", COUNTER, NULL, "Calls that ended, by outcome, and by the kind of failure or neutral reason.",
      .circuit = calls},

@@ -251,9 +251,10 @@ static void write_spans(struct writing *writing, const struct story_circuit *cir
         json_string(json, "state", state_span_name(&spans[i]));
         json_string(json, "forced", forced_name(spans[i].forced));
         json_string(json, "reason", because != NULL ? event_why(because) : NULL);
-        json_string(json, "user", because != NULL && because->type != EVENT_HELD && because->reason == REASON_FORCED
-                                      ? because->program
-                                      : NULL);
+        json_string(json, "user",
+                    because != NULL && because->type != EVENT_HELD && because->reason == REASON_FORCED
+                        ? because->program
+                        : NULL);
         json_close(json, '}');
     }
     json_close(json, ']');

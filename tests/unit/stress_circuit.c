@@ -54,7 +54,7 @@ struct arena {
     struct circuit circuit;
     struct settings settings;
     _Atomic uint64_t now_ns;
-    _Atomic uint32_t healthy, stop, joins, abandons;
+    _Atomic uint32_t healthy, stop, joins, abandons, ends_pauses, ended_pauses;
     _Atomic uint32_t too_many_probes, wrong_views, answers[4];
     _Atomic uint64_t made[3][3];
     _Atomic uint32_t dead[HOLDERS_MAX];
@@ -170,6 +170,8 @@ static void call(struct task *task)
                       atomic_fetch_add(&arena->now_ns, breaker_random(&task->random) % 500), &ticket, &transitions);
     note_transitions(arena, &transitions);
     arena->answers[answer]++;
+    if (answer == ADMIT_REFUSED_OPEN && arena->ends_pauses != 0 && breaker_random(&task->random) % 8 == 0)
+        arena->ended_pauses += circuit_end_pause(&arena->circuit, &arena->settings, arena->now_ns);
     if (answer != ADMIT_PASS && answer != ADMIT_PROBE)
         return;
     worker->admitted++;
@@ -375,6 +377,17 @@ static void threads_that_join_each_others_probes_and_abandon_calls_keep_the_inva
     assert_it_comes_back(arena, 100);
 }
 
+static void pauses_that_others_end_keep_the_invariants(void **state)
+{
+    struct arena *arena = *state;
+
+    arena->ends_pauses = 1;
+    run_in_threads(arena, true);
+    assert_invariants(arena, (struct losses){0, 0});
+    assert_true(arena->ended_pauses >= ENOUGH);
+    assert_it_comes_back(arena, 100);
+}
+
 static pid_t start_process(struct arena *arena, unsigned int index, uint32_t holder)
 {
     pid_t pid = fork();
@@ -415,6 +428,7 @@ static void processes_killed_at_any_instant_leave_a_circuit_that_comes_back(void
     struct losses losses = {0, 0};
     unsigned int kills = 0;
 
+    arena->ends_pauses = 1;
     for (unsigned int i = 0; i < PROCESSES; i++) {
         holders[i] = next_holder++;
         pids[i] = start_process(arena, i, holders[i]);
@@ -455,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         arena_test(threads_keep_the_invariants),
         arena_test(threads_that_join_each_others_probes_and_abandon_calls_keep_the_invariants),
+        arena_test(pauses_that_others_end_keep_the_invariants),
         arena_test(processes_killed_at_any_instant_leave_a_circuit_that_comes_back),
     };
 
