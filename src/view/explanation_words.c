@@ -205,7 +205,7 @@ static void add_forced(struct explanation *explanation)
         add(explanation, "forced", "it was forced %s: its own state decides nothing", word);
 }
 
-/* ", for 12s" of the agent's last word, if that is what holds it. */
+/* " for 12s" of the agent's last word, if that is what holds it. */
 static const char *held_since(const struct explanation *explanation, char text[SPAN_TEXT_MAX + 8])
 {
     const struct event *said = &explanation->holding;
@@ -221,10 +221,10 @@ static void add_held(struct explanation *explanation)
     const enum hold hold = explanation->row->hold;
     char since[SPAN_TEXT_MAX + 8];
     if (hold == HOLD_FLEET)
-        add(explanation, "held", "the agent holds it%s: it is open in the fleet, and its own state decides nothing",
+        add(explanation, "held", "it is open in the fleet: the agent has held it%s, and its own state decides nothing",
             held_since(explanation, since));
     else if (hold == HOLD_UNPROBED)
-        add(explanation, "held", "its health check fails: the agent keeps calls from probing it%s",
+        add(explanation, "held", "its health check fails: the agent has kept calls from probing it%s",
             held_since(explanation, since));
 }
 

@@ -151,9 +151,39 @@ static void what_is_over_is_told_and_why(void **state)
     free(text);
 }
 
+static void a_circuit_that_the_agent_holds_is_open_to_who_calls_it(void **state)
+{
+    struct target enforced = {.mode = MODE_ENFORCE};
+    struct row row = {.destination = "a:1",
+                      .called = true,
+                      .target = &enforced,
+                      .hold = HOLD_FLEET,
+                      .held_left_ns = 4200 * NS_PER_MS - 1};
+    uint64_t ms;
+    (void)state;
+    assert_tells(&row, "\"state\": \"open\",\n");
+    assert_tells(&row, "\"held\": \"fleet\",\n      \"held_for_ms\": 4200,\n");
+    assert_tells(&row, "\"retry_in_ms\": null,\n");
+    /* One that must not be probed has no probe that is due. */
+    row.hold = HOLD_UNPROBED;
+    row.view.state = CIRCUIT_OPEN;
+    row.view.probe_due = true;
+    assert_tells(&row, "\"held\": \"unprobed\",\n");
+    assert_false(row_probe_due(&row));
+    assert_false(row_retry_in_ms(&row, &ms));
+    row.view.probe_due = false;
+    row.view.retry_in_ns = NS_PER_S;
+    assert_true(row_retry_in_ms(&row, &ms));
+    row.hold = HOLD_NONE;
+    row.view.state = CIRCUIT_CLOSED;
+    assert_tells(&row, "\"state\": \"closed\",\n");
+    assert_tells(&row, "\"held\": null,\n      \"held_for_ms\": null,\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_circuit_that_the_agent_holds_is_open_to_who_calls_it),
         cmocka_unit_test(http_failures_are_told_by_their_status_and_once),
         cmocka_unit_test(the_last_failure_is_told_by_its_status),
         cmocka_unit_test(what_programs_run_is_told_and_in_what_they_differ),
