@@ -79,7 +79,7 @@ struct event {
     uint8_t from, to;    /* transitions, FORCED, HELD: enum circuit_state */
     uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason;
                             HELD: enum hold_reason */
-    uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
+    uint8_t overran;     /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
     char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so (but for an end by itself);
