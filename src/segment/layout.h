@@ -48,7 +48,7 @@ struct circuit_entry {
     _Atomic uint32_t ready;
     _Atomic uint32_t refusal_noted; /* which first refusals are in the journal (report.c) */
     _Atomic uint64_t forced; /* an operator's word: until when on the circuits' clock:62 | enum forced:2 (operator.c) */
-    _Atomic uint64_t held;              /* the agent's: until when on the circuits' clock:62 | enum hold:2 (holding.c) */
+    _Atomic uint64_t held;   /* the agent's: until when on the circuits' clock:62 | enum hold:2 (holding.c) */
     _Atomic uint64_t last_used_ns;      /* circuits' clock, coarse */
     _Atomic uint32_t failure_writes;    /* serial of the last piece of evidence */
     _Atomic uint32_t transition_writes; /* which of the two slots is next */
