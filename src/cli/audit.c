@@ -15,6 +15,7 @@
 #include "cli/audit_model.h"
 #include "cli/audit_output.h"
 #include "cli/audit_stage.h"
+#include "cli/audit_streams.h"
 #include "cli/audit_wish.h"
 #include "cli/cli.h"
 #include "cli/staged_run.h"
@@ -73,9 +74,9 @@ static void announce(const struct audit *audit)
     const bool is_one = audit->planned == 1;
     span_format(audit->limit_ns, at_least);
     if (audit->bare.left_some)
-        warnx("what %s has started went on when it had ended; each run takes %s or more", audit->command[0], at_least);
+        warnx("what %s left behind went on; each run lasts %s or longer", audit->command[0], at_least);
     else if (audit->is_endless)
-        warnx("%s does not end by itself; each run takes %s or more", audit->command[0], at_least);
+        warnx("%s did not end within %s; as with a server, each run lasts as long", audit->command[0], at_least);
     warnx("%zu destination%s; %zu run%s of at most %s follow%s, %s in all", audit->destination_count,
           audit->destination_count == 1 ? "" : "s", audit->planned, is_one ? "" : "s", span_format(bound_ns, each),
           is_one ? "s" : "", span_format(bound_ns * audit->planned, all));
@@ -85,7 +86,7 @@ static void announce(const struct audit *audit)
 
 static void tell_of_input(const char *command)
 {
-    if (audit_stage_lost_input())
+    if (audit_streams_lost_input())
         warnx("%s had nothing on its standard input; each run reads a file from its beginning (< FILE)", command);
 }
 
@@ -99,7 +100,7 @@ static bool may_go_on(const struct audit *audit, const struct audit_wish *wish)
             warnx("%s was killed by signal %d without any fault", command, WTERMSIG(bare->status));
         else
             warnx("%s fails without any fault, exit status %d", command, WEXITSTATUS(bare->status));
-        audit_stage_tell_output();
+        audit_streams_tell();
         tell_of_input(command);
         warnx("so nothing can be told of faults; --force goes on all the same");
         return false;

@@ -82,6 +82,22 @@ static enum failure_kind told_by(const char *fault)
     return strncmp(fault, "http-", 5) == 0 ? FAILURE_HTTP : FAILURE_NONE;
 }
 
+/*
+ * What still waited when the run was stopped says something only if it had waited longer than all that ended: some call
+ * of a busy program is always under way.
+ */
+static bool cut_tells(const struct audit_finding *finding)
+{
+    const struct audit_waits *cut = &finding->ends[AUDIT_END_CUT];
+    uint64_t longest_ns = 0, others = 0;
+    for (unsigned int end = 0; end < AUDIT_END_CUT; end++) {
+        others += finding->ends[end].count;
+        if (finding->ends[end].longest_ns > longest_ns)
+            longest_ns = finding->ends[end].longest_ns;
+    }
+    return cut->count > 0 && (others == 0 || cut->longest_ns > longest_ns + longest_ns / 20 + NS_PER_S);
+}
+
 enum audit_result audit_result_of(const struct audit *audit, const struct audit_run *run,
                                   const struct audit_finding *finding)
 {
@@ -90,20 +106,24 @@ enum audit_result audit_result_of(const struct audit *audit, const struct audit_
     if (!run->course.was_made && (finding == NULL || finding->ends[AUDIT_END_HANGS].count == 0))
         return AUDIT_NOT_MADE;
     if (finding == NULL)
-        return run->calls == 0 ? AUDIT_NOT_CALLED : AUDIT_NOT_PLAYED;
+        return run->met > 0 ? AUDIT_LOST : run->calls > 0 ? AUDIT_NOT_PLAYED : AUDIT_NOT_CALLED;
     const enum failure_kind kind = told_by(run->fault);
     if (kind != FAILURE_NONE && !finding->told[kind])
         return AUDIT_NOT_PLAYED;
     if (finding->ends[AUDIT_END_HANGS].count > 0)
         return AUDIT_NEVER;
-    if (!run->course.has_ended && !audit->is_endless)
+    if ((!run->course.has_ended || run->course.left_some) && !audit->is_endless)
         return AUDIT_GOES_ON;
+    if (cut_tells(finding))
+        return AUDIT_WAITS;
     static const struct {
         enum audit_end end;
         enum audit_result result;
     } order[] = {
-        {AUDIT_END_CUT, AUDIT_WAITS},     {AUDIT_END_BY_KERNEL, AUDIT_BY_KERNEL}, {AUDIT_END_GAVE_UP, AUDIT_GAVE_UP},
-        {AUDIT_END_KILLED, AUDIT_KILLED}, {AUDIT_END_TOLD, AUDIT_TOLD},
+        {AUDIT_END_BY_KERNEL, AUDIT_BY_KERNEL},
+        {AUDIT_END_GAVE_UP, AUDIT_GAVE_UP},
+        {AUDIT_END_KILLED, AUDIT_KILLED},
+        {AUDIT_END_TOLD, AUDIT_TOLD},
     };
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (finding->ends[order[i].end].count > 0)
@@ -119,10 +139,18 @@ bool audit_is_beyond(enum audit_result result)
 const char *audit_result_name(enum audit_result result)
 {
     static const char *const names[AUDIT_RESULTS] = {
-        [AUDIT_NEVER] = "never",         [AUDIT_GOES_ON] = "goes-on",       [AUDIT_WAITS] = "waits",
-        [AUDIT_BY_KERNEL] = "by-kernel", [AUDIT_GAVE_UP] = "gave-up",       [AUDIT_KILLED] = "killed",
-        [AUDIT_TOLD] = "told",           [AUDIT_NOT_PLAYED] = "not-played", [AUDIT_NOT_CALLED] = "not-called",
-        [AUDIT_LEFT_OUT] = "left-out",   [AUDIT_NOT_MADE] = "not-made",
+        [AUDIT_NEVER] = "never",
+        [AUDIT_GOES_ON] = "goes-on",
+        [AUDIT_WAITS] = "waits",
+        [AUDIT_BY_KERNEL] = "by-kernel",
+        [AUDIT_GAVE_UP] = "gave-up",
+        [AUDIT_KILLED] = "killed",
+        [AUDIT_TOLD] = "told",
+        [AUDIT_LOST] = "lost",
+        [AUDIT_NOT_PLAYED] = "not-played",
+        [AUDIT_NOT_CALLED] = "not-called",
+        [AUDIT_LEFT_OUT] = "left-out",
+        [AUDIT_NOT_MADE] = "not-made",
     };
     return names[result];
 }
@@ -195,9 +223,7 @@ static void say_ends(FILE *out, const struct audit *audit, const struct audit_ru
     if (any)
         fprintf(out, "never (%s)", span_format(audit->limit_ns, limit));
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        /* What the last try waited when the run was stopped says less than how the others ended. */
-        if (ends[waits[i].end].count == 0 ||
-            (waits[i].end == AUDIT_END_CUT && (any || ends[AUDIT_END_GAVE_UP].count > 0)))
+        if (ends[waits[i].end].count == 0 || (waits[i].end == AUDIT_END_CUT && !cut_tells(finding)))
             continue;
         fputs(any ? "; " : "", out);
         say_span(out, waits[i].words, &ends[waits[i].end]);
@@ -220,7 +246,8 @@ static void say_tries(FILE *out, const struct audit_run *run, const struct audit
     else if (retries > 1)
         fprintf(out, ", retried %" PRIu64 " times", retries);
     else if (tries_of(finding) > 1)
-        fprintf(out, ", %" PRIu64 " tries", tries_of(finding));
+        fprintf(out, ", %" PRIu64 " tries%s", tries_of(finding),
+                run->lost > 0 && run->finding_count > 1 ? " or more" : "");
 }
 
 static void say_not_played(FILE *out, const struct audit_run *run, const struct audit_finding *finding)
@@ -246,6 +273,9 @@ char *audit_text(const struct audit *audit, const struct audit_row *row)
         break;
     case AUDIT_NOT_MADE:
         fputs("interrupted before its end", out);
+        break;
+    case AUDIT_LOST:
+        fputs("met the fault, and what came of it was not kept", out);
         break;
     case AUDIT_NOT_CALLED:
         fputs("not called in this run", out);

@@ -23,14 +23,14 @@ uint64_t audit_slack(uint64_t limit_ns)
     return part_ns < 100 * NS_PER_MS ? 100 * NS_PER_MS : part_ns > NS_PER_S ? NS_PER_S : part_ns;
 }
 
-uint64_t audit_calls(const struct segment *segment)
+uint64_t audit_count(const struct segment *segment, unsigned int counter)
 {
     struct circuit_texts texts;
-    uint64_t calls = 0;
+    uint64_t count = 0;
     uint32_t cursor = 0;
     for (uint32_t index; (index = circuits_next(segment, &cursor, &texts)) != CIRCUIT_INDEX_NONE;)
-        calls += counters_sum(&circuits_at(segment, index)->counters, COUNT_ADMITTED);
-    return calls;
+        count += counters_sum(&circuits_at(segment, index)->counters, counter);
+    return count;
 }
 
 /* --- while it lasts ----------------------------------------------------------------------------------------------- */
@@ -145,7 +145,10 @@ void audit_look_at_end(struct audit_look *look, struct audit_run *run)
 {
     run->lost = take_journal(look->segment, take_outcome, run);
     take_waits(look, run);
-    run->calls = audit_calls(look->segment);
+    run->calls = audit_count(look->segment, COUNT_ADMITTED);
+    run->met = audit_count(look->segment, COUNT_INJECTED);
+    if (run->finding_count == 1 && run->findings[0].tries < run->met)
+        run->findings[0].tries = run->met; /* not all outcomes were kept */
 }
 
 /* --- without a fault ---------------------------------------------------------------------------------------------- */

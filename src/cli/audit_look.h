@@ -27,8 +27,8 @@ struct audit_look {
 /* How much longer than the limit a call may wait that is given up just then. */
 uint64_t audit_slack(uint64_t limit_ns);
 
-/* How many calls there were, with a fault or without. */
-uint64_t audit_calls(const struct segment *segment);
+/* How many calls were counted so in all circuits: COUNT_ADMITTED, or COUNT_INJECTED of these. */
+uint64_t audit_count(const struct segment *segment, unsigned int counter);
 
 /* Sees which calls with a fault wait. */
 void audit_look_again(struct audit_look *look);

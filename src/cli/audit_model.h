@@ -44,11 +44,12 @@ struct audit_finding {
 enum audit_result {
     AUDIT_NEVER,      /* a call waited for as long as the limit, and was not given up */
     AUDIT_GOES_ON,    /* each call ended, but the command, which ends without the fault, did not */
-    AUDIT_WAITS,      /* a call still waited when the run was stopped, and had not reached the limit */
+    AUDIT_WAITS,      /* a call waited longest that still did when the run was stopped, and had not reached the limit */
     AUDIT_BY_KERNEL,  /* the kernel ended the wait */
     AUDIT_GAVE_UP,    /* the program did */
     AUDIT_KILLED,     /* it was killed while it waited */
     AUDIT_TOLD,       /* it was told so at once */
+    AUDIT_LOST,       /* it met the fault, but what came of that was not kept */
     AUDIT_NOT_PLAYED, /* the destination was called, but met another fault, or none */
     AUDIT_NOT_CALLED, /* it was not called in this run */
     AUDIT_LEFT_OUT,   /* there was no such run: this destination can't be given that fault */
@@ -79,7 +80,8 @@ struct audit_run {
     const char *left_out; /* why it can't be; NULL: it can */
     struct audit_course course;
     uint64_t calls;                 /* of the destination, with the fault or without */
-    uint64_t lost;                  /* outcomes that the journal had no room for */
+    uint64_t met;                   /* of these, those with it */
+    uint64_t lost;                  /* events that the journal had no room for: the findings tell less than there was */
     struct audit_finding *findings; /* by program */
     size_t finding_count;
 };

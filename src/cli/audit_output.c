@@ -36,7 +36,7 @@ static size_t count_rows(const struct audit *audit, bool (*counts)(enum audit_re
 
 static bool is_met(enum audit_result result)
 {
-    return result < AUDIT_NOT_PLAYED;
+    return result < AUDIT_LOST;
 }
 
 bool audit_finds_beyond(const struct audit *audit)
@@ -59,7 +59,7 @@ static enum colour colour_of(enum audit_result result)
         return RED;
     if (result == AUDIT_WAITS || result == AUDIT_BY_KERNEL)
         return YELLOW;
-    return result >= AUDIT_NOT_PLAYED ? DIM : PLAIN;
+    return result >= AUDIT_LOST ? DIM : PLAIN;
 }
 
 /* Lines of this length have room for the program. */
@@ -145,14 +145,6 @@ static void print_left_out(const struct audit *audit, FILE *out)
     }
 }
 
-static void print_lost(const struct audit *audit, FILE *out)
-{
-    for (size_t i = 0; i < audit->run_count; i++)
-        if (audit->runs[i].lost > 0)
-            fprintf(out, "%s, %s: %" PRIu64 " more outcomes were seen than were kept.\n",
-                    shown(audit->runs[i].destination->name), audit->runs[i].fault, audit->runs[i].lost);
-}
-
 static size_t made(const struct audit *audit)
 {
     size_t count = 0;
@@ -184,7 +176,6 @@ void audit_print(const struct audit *audit, FILE *out)
 {
     print_table(audit, out);
     print_left_out(audit, out);
-    print_lost(audit, out);
     print_verdict(audit, out);
 }
 
@@ -231,6 +222,7 @@ static void write_row(struct json *json, const struct audit *audit, const struct
     json_string(json, "text", text);
     json_bool(json, "beyond_limit", audit_is_beyond(row->result));
     json_unsigned(json, "tries", row->finding != NULL ? row->finding->tries : 0);
+    json_unsigned(json, "outcomes_lost", row->run->lost);
     write_waits(json, "hung", row->finding, AUDIT_END_HANGS);
     write_waits(json, "gave_up", row->finding, AUDIT_END_GAVE_UP);
     write_waits(json, "cancelled", row->finding, AUDIT_END_CANCELLED);

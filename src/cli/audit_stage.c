@@ -4,95 +4,22 @@
 #define _GNU_SOURCE
 #include "cli/audit_stage.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/audit_look.h"
 #include "cli/audit_progress.h"
+#include "cli/audit_streams.h"
 #include "cli/cli.h"
 #include "cli/injection.h"
 #include "cli/own_circuits.h"
 #include "cli/run_start.h"
 #include "cli/staged_run.h"
 
-/* What the command writes without a fault is kept in memory; who writes more than that is listened to anew. */
-#define KEPT_MAX (INT64_C(4) << 20)
+/* So much later than the run without a fault a call may begin. */
 #define SPARE_NS (3 * NS_PER_S)
-#define TOLD_BYTES 2048
-#define TOLD_LINES 6
-
-static int kept = -1;
-
-/* --- its descriptors ---------------------------------------------------------------------------------------------- */
-
-static int open_null(void)
-{
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0)
-        err(EXIT_RUN_FAILED, "/dev/null");
-    return null;
-}
-
-/* A file is read by each run, from where it stands; all else could be read once only. */
-static int open_input(void)
-{
-    struct stat status;
-    if (fstat(STDIN_FILENO, &status) == 0 && S_ISREG(status.st_mode)) {
-        const int file = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC);
-        if (file >= 0 && lseek(file, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET) >= 0)
-            return file;
-        warn("standard input can't be opened again; /dev/null serves");
-        if (file >= 0)
-            close(file);
-    }
-    return open_null();
-}
-
-bool audit_stage_lost_input(void)
-{
-    struct stat status;
-    return isatty(STDIN_FILENO) == 1 ||
-           (fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)));
-}
-
-static int open_output(const struct audit_wish *wish, bool is_kept)
-{
-    if (wish->is_verbose)
-        return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (is_kept && (kept = memfd_create("output", MFD_CLOEXEC)) >= 0 && fcntl(kept, F_SETFL, O_APPEND) == 0)
-        return fcntl(kept, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    return open_null();
-}
-
-static void bound_kept_output(void)
-{
-    struct stat status;
-    if (kept >= 0 && fstat(kept, &status) == 0 && status.st_size > KEPT_MAX && ftruncate(kept, 0) != 0)
-        kept = -1;
-}
-
-void audit_stage_tell_output(void)
-{
-    struct stat status;
-    char text[TOLD_BYTES + 1];
-    if (kept < 0 || fstat(kept, &status) != 0 || status.st_size == 0)
-        return;
-    const off_t from = status.st_size > TOLD_BYTES ? status.st_size - TOLD_BYTES : 0;
-    const ssize_t got = pread(kept, text, TOLD_BYTES, from);
-    text[got > 0 ? got : 0] = '\0';
-    char *lines[TOLD_LINES] = {NULL};
-    size_t count = 0;
-    for (char *place, *line = strtok_r(text, "\r\n", &place); line != NULL; line = strtok_r(NULL, "\r\n", &place))
-        lines[count++ % TOLD_LINES] = line;
-    for (size_t i = count > TOLD_LINES ? count - TOLD_LINES : 0; i < count; i++)
-        warnx("  %s", lines[i % TOLD_LINES]);
-}
 
 /* --- what all runs have ------------------------------------------------------------------------------------------- */
 
@@ -120,7 +47,7 @@ struct eye {
     struct audit_run *run; /* NULL: without a fault */
     struct audit_look look;
     struct selected selected;
-    uint64_t soft_ns, hard_ns; /* when it is stopped, if the destination was called and no call waits; in any case */
+    uint64_t soft_ns, hard_ns; /* when it is stopped: with the calls that began before; in any case */
     size_t number;
 };
 
@@ -128,13 +55,14 @@ static bool is_enough(void *context, uint64_t elapsed_ns)
 {
     struct eye *eye = context;
     audit_progress_show(eye->audit, eye->run, eye->number, elapsed_ns);
-    bound_kept_output();
     if (eye->run == NULL)
         return elapsed_ns >= eye->hard_ns;
     audit_look_again(&eye->look);
     return elapsed_ns >= eye->hard_ns ||
            eye->look.longest_ns >= eye->audit->limit_ns + audit_slack(eye->audit->limit_ns) ||
-           (elapsed_ns >= eye->soft_ns && eye->look.longest_ns == 0 && audit_calls(eye->look.segment) > 0);
+           /* What began before is over. */
+           (elapsed_ns >= eye->soft_ns && eye->look.longest_ns <= elapsed_ns - eye->soft_ns &&
+            audit_count(eye->look.segment, COUNT_ADMITTED) > 0);
 }
 
 static void last_look(void *context)
@@ -152,12 +80,14 @@ static int go(struct eye *eye, const struct audit_wish *wish, struct run_start *
     struct staged_run run = {
         .become = become,
         .start = start,
-        .input = open_input(),
-        .output = open_output(wish, eye->run == NULL),
+        .heard = -1,
+        .hear = audit_streams_hear,
         .is_enough = is_enough,
         .last_look = last_look,
         .looker = eye,
     };
+    run.input = audit_streams_input();
+    run.output = audit_streams_output(wish->is_verbose, eye->run == NULL ? &run.heard : NULL);
     const bool is_started = staged_run(&run);
     if (!is_started)
         warn("%s is not started: there is no process for it", wish->command[0]);
@@ -165,6 +95,8 @@ static int go(struct eye *eye, const struct audit_wish *wish, struct run_start *
         warnx("%u processes of %s could not be ended; others go on beside them", run.left_over, wish->command[0]);
     close(run.input);
     close(run.output);
+    if (run.heard >= 0)
+        close(run.heard);
     *course = (struct audit_course){
         .status = run.status,
         .elapsed_ns = run.elapsed_ns,

@@ -14,10 +14,6 @@
  * audit: it could not be started, or nothing can be seen of it.
  */
 int audit_stage_bare(struct audit *audit, const struct audit_wish *wish);
-/* Whether there was something to read that the command was not given: it could be read once only. */
-bool audit_stage_lost_input(void);
-/* The last lines that it wrote, if they were kept; on standard error. */
-void audit_stage_tell_output(void);
 
 /* Why this destination can't be given that fault; NULL: it can. */
 const char *audit_stage_left_out(const struct audit_destination *destination, const char *fault);

@@ -7,12 +7,13 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@
 static struct {
     sigset_t kept, before; /* what ends this process; what was blocked before */
     void (*on_child)(int);
+    int descriptor; /* at which the kept ones are read */
     int came;
 } signals;
 
@@ -41,24 +43,34 @@ void staged_runs_begin(void)
             sigaddset(&signals.kept, ending[i]);
     }
     sigprocmask(SIG_BLOCK, &signals.kept, &signals.before);
+    signals.descriptor = signalfd(-1, &signals.kept, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals.descriptor < 0)
+        err(EXIT_FAILURE, "signalfd");
     /* Also what loses its parent stays below this process. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-/* Waits for one of the signals; 0: none came. */
-static int wait_signal(uint64_t span_ns)
+static void take_signals(void)
 {
-    const struct timespec span = {.tv_sec = (time_t)(span_ns / NS_PER_S), .tv_nsec = (long)(span_ns % NS_PER_S)};
-    const int number = sigtimedwait(&signals.kept, NULL, &span);
-    if (number > 0 && number != SIGCHLD)
-        signals.came = number;
-    return number > 0 ? number : 0;
+    struct signalfd_siginfo one;
+    while (read(signals.descriptor, &one, sizeof one) == (ssize_t)sizeof one)
+        if (one.ssi_signo != SIGCHLD)
+            signals.came = (int)one.ssi_signo;
+}
+
+/* Waits for a signal, for something to hear, or so long. (The pipe's other end is open here too, so it has no end.) */
+static void wait_for_news(const struct staged_run *run, uint64_t span_ns)
+{
+    struct pollfd news[] = {{.fd = signals.descriptor, .events = POLLIN}, {.fd = run->heard, .events = POLLIN}};
+    poll(news, 2, (int)(span_ns / NS_PER_MS) + 1);
+    take_signals();
+    if (news[1].revents & POLLIN)
+        run->hear(run->heard);
 }
 
 int staged_runs_interrupted(void)
 {
-    while (signals.came == 0 && wait_signal(0) != 0)
-        ;
+    take_signals();
     return signals.came;
 }
 
@@ -163,7 +175,7 @@ static bool wait_for_end(struct stage *stage, uint64_t span_ns)
         const uint64_t now_ns = clock_real_ns();
         if (now_ns >= until_ns)
             return false;
-        wait_signal(until_ns - now_ns < LOOK_EVERY_NS ? until_ns - now_ns : LOOK_EVERY_NS);
+        wait_for_news(stage->run, until_ns - now_ns < LOOK_EVERY_NS ? until_ns - now_ns : LOOK_EVERY_NS);
     }
     return true;
 }
@@ -194,11 +206,15 @@ bool staged_run(struct staged_run *run)
     bool is_running;
     while ((is_running = reap(&stage)) && staged_runs_interrupted() == 0 &&
            !run->is_enough(run->looker, clock_real_ns() - stage.began_ns))
-        wait_signal(LOOK_EVERY_NS);
+        wait_for_news(run, LOOK_EVERY_NS);
     run->has_ended = stage.is_reaped;
     run->left_some = is_running && stage.is_reaped;
     run->is_interrupted = is_running && staged_runs_interrupted() != 0;
+    if (run->heard >= 0)
+        run->hear(run->heard);
     const uint64_t looked_ns = clock_real_ns() - stage.began_ns;
+    if (is_running) /* so that nothing changes while it is looked at */
+        signal_all(&stage, SIGSTOP);
     run->last_look(run->looker);
     if (is_running)
         stop(&stage);

@@ -23,6 +23,8 @@ struct staged_run {
     int (*become)(void *start); /* in the child: becomes the program, or returns an exit status */
     void *start;
     int input, output; /* the program's standard input, and its output and error */
+    int heard;         /* what it writes comes out here, without waiting; -1: nowhere */
+    void (*hear)(int heard);
     /* Asked again and again: whether it is to be stopped now. */
     bool (*is_enough)(void *looker, uint64_t elapsed_ns);
     /* It is about to be stopped, or all of it has ended: the last moment to look. */

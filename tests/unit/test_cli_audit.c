@@ -129,6 +129,31 @@ static void who_gives_up_each_time_and_goes_on_is_beyond_the_limit_too(void **st
     says(&bench, AUDIT_GOES_ON, "gave up after 5.0s, retried once; goes on");
 }
 
+static void what_is_left_behind_goes_on_too(void **state)
+{
+    struct bench bench;
+    (void)state;
+    start(&bench, "refuse");
+    bench.run.course.left_some = true;
+    take(&bench, outcome(VERDICT_FAILURE, FAILURE_REFUSED, ECONNREFUSED, 0));
+    says(&bench, AUDIT_GOES_ON, "was refused; goes on");
+}
+
+static void of_more_outcomes_than_were_kept_only_the_least_is_told(void **state)
+{
+    struct bench bench;
+    (void)state;
+    start(&bench, "refuse");
+    bench.run.lost = 1;
+    take(&bench, outcome(VERDICT_FAILURE, FAILURE_REFUSED, ECONNREFUSED, 0));
+    take(&bench, outcome(VERDICT_FAILURE, FAILURE_REFUSED, ECONNREFUSED, 0));
+    audit_take_wait(&bench.run, "other", NS_PER_S, AUDIT_END_CUT);
+    says(&bench, AUDIT_TOLD, "was refused, 2 tries or more");
+    start(&bench, "refuse");
+    bench.run.met = 7;
+    says(&bench, AUDIT_LOST, "met the fault, and what came of it was not kept");
+}
+
 static void of_a_program_without_an_end_it_is_no_wonder_that_it_goes_on(void **state)
 {
     struct bench bench;
@@ -143,6 +168,23 @@ static void of_a_program_without_an_end_it_is_no_wonder_that_it_goes_on(void **s
     bench.run.course.has_ended = false;
     audit_take_wait(&bench.run, "app", 43 * NS_PER_S, AUDIT_END_CUT);
     says(&bench, AUDIT_WAITS, "waited when it was stopped, for 43.0s");
+}
+
+static void what_was_under_way_at_the_end_says_something_only_if_it_waited_longest(void **state)
+{
+    struct bench bench;
+    (void)state;
+    for (unsigned int seconds = 1; seconds <= 40; seconds += 39) {
+        start(&bench, "silence");
+        bench.audit.is_endless = true;
+        bench.run.course.has_ended = false;
+        take(&bench, outcome(VERDICT_FAILURE, FAILURE_RESPONSE_TIMEOUT, 0, 5000));
+        audit_take_wait(&bench.run, "app", seconds * NS_PER_S, AUDIT_END_CUT);
+        if (seconds == 1)
+            says(&bench, AUDIT_GAVE_UP, "gave up after 5.0s, retried once");
+        else
+            says(&bench, AUDIT_WAITS, "waited when it was stopped, for 40.0s; gave up after 5.0s, retried once");
+    }
 }
 
 static void a_fault_that_was_not_met_is_said_to_be_so(void **state)
@@ -246,7 +288,10 @@ int main(void)
         cmocka_unit_test(what_the_kernel_ends_the_program_has_not_given_up),
         cmocka_unit_test(what_waits_for_as_long_as_the_limit_never_gives_up),
         cmocka_unit_test(who_gives_up_each_time_and_goes_on_is_beyond_the_limit_too),
+        cmocka_unit_test(what_is_left_behind_goes_on_too),
+        cmocka_unit_test(of_more_outcomes_than_were_kept_only_the_least_is_told),
         cmocka_unit_test(of_a_program_without_an_end_it_is_no_wonder_that_it_goes_on),
+        cmocka_unit_test(what_was_under_way_at_the_end_says_something_only_if_it_waited_longest),
         cmocka_unit_test(a_fault_that_was_not_met_is_said_to_be_so),
         cmocka_unit_test(an_interrupted_run_tells_only_what_had_waited_long_enough),
         cmocka_unit_test(a_close_that_comes_soon_says_less_than_a_wait),
