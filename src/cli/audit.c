@@ -175,6 +175,7 @@ int command_audit(int argc, char **argv)
     /* Waits are measured, so no time may stand still; and what is provoked is nobody's incident. */
     unsetenv("SOCKFUSE_CLOCK");
     unsetenv("SOCKFUSE_LOG");
+    audit_streams_begin();
     staged_runs_begin();
     const int status = audit_command(&audit, &wish);
     staged_runs_end();

@@ -29,6 +29,14 @@ static int open_null(void)
     return null;
 }
 
+void audit_streams_begin(void)
+{
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++)
+        /* What can't be read, or written, as the closed one. */
+        if (fcntl(number, F_GETFD) < 0)
+            open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int audit_streams_input(void)
 {
     struct stat status;

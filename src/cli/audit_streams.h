@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 
+/* First of all: where one of the three is closed, none of those that are opened later is taken for it. */
+void audit_streams_begin(void);
+
 /* A descriptor for the standard input of a run: a file is read by each from the same place on, else it is empty. */
 int audit_streams_input(void);
 /* Whether there was something to read that no run was given: it could be read once only. */

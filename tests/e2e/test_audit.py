@@ -222,7 +222,7 @@ class Without(Audited):
         self.assertIn("each run reads a file from its beginning", self.refused("--", "sh", "-c", "read line"))
         self.assertIn("CMD is missing", self.refused())
         for words in (["--limit", "3"], ["--limit", "0s"], ["--faults", "delay 2s"], ["--faults", "http-200"],
-                      ["--faults", ","], ["--no-such-option"]):
+                      ["--faults", ","], ["-t", "nonsense"], ["-p", "missing"], ["--no-such-option"]):
             self.refused(*words, "true")
         self.assertEqual(os.listdir(self.sandbox.state), [])
 
@@ -292,6 +292,38 @@ class Runs(Audited):
         screen = terminal.wait_for("Waited beyond 1.0s")
         self.assertNotIn("run 1 of 2 ", screen)
         self.assertRegex(screen, rf"(?m)^{server.destination} +silence +never \(1\.0s\) +\S+  -$")
+
+    def test_a_storm_is_counted_though_not_all_of_it_is_kept(self):
+        """Many times more outcomes than the journal has room for, by more processes than processors."""
+        server = self.server()
+        code = ("import os, socket, sys\nfor _ in range(15):\n    if os.fork() == 0:\n        break\n"
+                "while True:\n    s = socket.socket()\n"
+                "    try: s.connect(('127.0.0.1', int(sys.argv[1])))\n    except OSError: pass\n    s.close()\n")
+        rows, _ = self.found("--limit", SHORT, "--faults", "refuse", "--", *self.python(code, server.port))
+        row = rows["refuse"]
+        self.assertEqual((row["result"], row["stopped"]), ("told", True), row)
+        self.assertGreaterEqual(row["tries"], row["told"]["count"], row)
+        if row["outcomes_lost"]:
+            self.assertGreater(row["tries"], row["told"]["count"], row)
+
+    def test_the_command_ends_with_an_audit_that_is_killed(self):
+        server = self.server()
+        process = self.sandbox.popen([SOCKFUSE, "audit", "--faults", "silence", "--", "curl", "-s", server.url],
+                                     how="command")
+        self.assertTrue(eventually(lambda: json.loads(self.sandbox.sockfuse("calls", "--json").stdout), 30, 0.1))
+        process.kill()
+        process.wait(30)
+        self.assertTrue(eventually(lambda: not json.loads(self.sandbox.sockfuse("calls", "--json").stdout), 30, 0.1))
+        self.assertEqual(self.sandbox.sockfuse("forget", "--ended").status, 0)
+        self.assertEqual(os.listdir(self.sandbox.state), [])
+
+    def test_closed_descriptors_are_not_taken_for_others(self):
+        server = self.server()
+        for closed, status, said in (("<&-", 0, "told"), (">&-", 1, ""), ("2>&-", 0, "told")):
+            result = self.sandbox.run(["sh", "-c", f'"$@" {closed}', "sh", SOCKFUSE, "audit", "--json", "--faults",
+                                       "refuse", "--", "curl", "-s", server.url], how="command")
+            self.assertEqual(result.status, status, result)
+            self.assertIn(said, result.stdout)
 
     def test_a_full_disk_is_said(self):
         server = self.server()
