@@ -172,7 +172,7 @@ static void print_json(const struct entry *entry)
 }
 
 /* Behind what happened stands which policy's and whose it is, where there are several. */
-static void print_text(const struct event_columns *columns, const struct entry *entry)
+static void print_text(struct event_columns *columns, const struct entry *entry)
 {
     /* " under POLICY" is no part of what happened; " (user NAME)" stands by itself. */
     char *behind = format_text("%s%s", strncmp(entry->of->which, " under", 6) == 0 ? "," : "", entry->of->which);

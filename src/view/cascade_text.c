@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "view/cascade_output.h"
+#include "view/fold.h"
 #include "view/output.h"
 #include "view/duration.h"
 #include "view/table.h"
@@ -212,17 +213,23 @@ static void print_root(const struct page *page)
         print_circle(cascade, page->out);
         return;
     }
-    fprintf(page->out, "%sroot: ", colour_start(BOLD, page->is_coloured));
-    print_freed(cascade_place_label(cascade, cascade->root), page->out);
+    char *label = cascade_place_label(cascade, cascade->root), *text = NULL;
     char *silence = cascade_silence(&cascade->places[cascade->root].sum);
-    fprintf(page->out, ", %s; %zu call%s of %zu program%s wait%s, the oldest %s%s", silence, all->calls,
-            plural(all->calls), cascade->root_programs, plural(cascade->root_programs), all->calls == 1 ? "s" : "",
-            span_format(all->oldest_ns, span), colour_start(PLAIN, page->is_coloured));
-    free(silence);
+    size_t size;
+    FILE *out = open_text(&text, &size);
+    fputs("root: ", out);
+    print_freed(label, out);
+    fprintf(out, ", %s; %zu call%s of %zu program%s wait%s, the oldest %s", silence, all->calls, plural(all->calls),
+            cascade->root_programs, plural(cascade->root_programs), all->calls == 1 ? "s" : "",
+            span_format(all->oldest_ns, span));
     if (cascade->other_roots > 0)
-        fprintf(page->out, " (and %zu other%s for which fewer wait)", cascade->other_roots,
-                plural(cascade->other_roots));
-    fputc('\n', page->out);
+        fprintf(out, " (and %zu other%s for which fewer wait)", cascade->other_roots, plural(cascade->other_roots));
+    close_text(out);
+    fputs(colour_start(BOLD, page->is_coloured), page->out);
+    fold_words(page->out, text, (struct fold){.indent = INDENT, .room = line_room(page->out)});
+    fprintf(page->out, "%s\n", colour_start(PLAIN, page->is_coloured));
+    free(silence);
+    free(text);
 }
 
 void cascade_print(const struct cascade *cascade, FILE *out)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/date.h"
 #include "view/cascade.h"
+#include "view/fold.h"
 #include "view/output.h"
 #include "view/duration.h"
 #include "view/table.h"
@@ -225,18 +226,28 @@ void inversions_keep(struct inversions *inversions, const char *destination)
 static void print_one(const struct inversion *inversion, FILE *out)
 {
     char after[SPAN_TEXT_MAX], waits[SPAN_TEXT_MAX], waste[SPAN_TEXT_MAX];
-    char *often = given_up_text(&inversion->seen, clock_wall_ns());
-    fprintf(out, "  %s gives up on %s after %s, ", shown(inversion->caller), shown(inversion->between),
+    char *often = given_up_text(&inversion->seen, clock_wall_ns()), *text = NULL;
+    size_t size;
+    FILE *first = open_text(&text, &size);
+    fprintf(first, "%s gives up on %s after %s, ", shown(inversion->caller), shown(inversion->between),
             span_format(inversion->caller_after_ns, after));
     if (inversion->callee_gives_up)
-        fprintf(out, "%s waits %s for %s:\n    ", shown(inversion->callee),
-                span_format(inversion->callee_after_ns, waits), shown(inversion->beyond));
+        fprintf(first, "%s waits %s for %s:", shown(inversion->callee), span_format(inversion->callee_after_ns, waits),
+                shown(inversion->beyond));
     else
-        fprintf(out, "%s was never seen to give up on %s, and waited %s:\n    at least ", shown(inversion->callee),
+        fprintf(first, "%s was never seen to give up on %s, and waited %s:", shown(inversion->callee),
                 shown(inversion->beyond), span_format(inversion->callee_after_ns, waits));
-    fprintf(out, "%s of work for nobody; %s gave up %s\n",
-            span_format(inversion->callee_after_ns - inversion->caller_after_ns, waste), shown(inversion->caller),
-            often);
+    close_text(first);
+    char *second = format_text("%s%s of work for nobody; %s gave up %s", inversion->callee_gives_up ? "" : "at least ",
+                               span_format(inversion->callee_after_ns - inversion->caller_after_ns, waste),
+                               shown(inversion->caller), often);
+    const struct fold fold = {.owed = 2, .indent = 4, .room = line_room(out)};
+    fold_words(out, text, fold);
+    fputs("\n    ", out);
+    fold_words(out, second, (struct fold){.at = 4, .indent = 4, .room = fold.room});
+    fputc('\n', out);
+    free(second);
+    free(text);
     free(often);
 }
 

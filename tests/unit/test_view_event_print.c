@@ -17,6 +17,7 @@
 /* The command's parts are no library: a test that needs one brings it in as it is. */
 #include "view/output.c"
 #include "view/event_print.c"
+#include "view/fold.c"
 #include "view/local_time.c"
 #include "view/table.c"
 #include "view/message.c" /* the last one: others mean its functions, and it libc's */
@@ -75,14 +76,14 @@ static struct event event_of(const char *destination, uint32_t pid)
 }
 
 /* What two events come to on a terminal of that width, or in a file. */
-static const char *print_two(const struct event *one, const struct event *other, size_t room)
+static const char *print_two_in(const char *zone, const struct event *one, const struct event *other, size_t room)
 {
     struct event_columns columns;
     FILE *out;
     free(printed);
     out = open_memstream(&printed, &printed_size);
     assert_non_null(out);
-    in_zone("UTC");
+    in_zone(zone);
     event_columns_start(&columns, out, 0, false);
     columns.room = room;
     event_columns_fit(&columns, one);
@@ -91,6 +92,11 @@ static const char *print_two(const struct event *one, const struct event *other,
     event_columns_print(&columns, other, "");
     fclose(out);
     return printed;
+}
+
+static const char *print_two(const struct event *one, const struct event *other, size_t room)
+{
+    return print_two_in("UTC", one, other, room);
 }
 
 static void what_happened_stands_in_one_column_whatever_the_names(void **state)
@@ -105,21 +111,44 @@ static void what_happened_stands_in_one_column_whatever_the_names(void **state)
                         "(ECONNREFUSED) after 7ms\n");
 }
 
+/* The day stands above; the target's name gives way. */
 static void a_line_that_does_not_fit_goes_on_below(void **state)
 {
     const struct event one = event_of("127.0.0.1:8080", 4711);
     (void)state;
     assert_string_equal(print_two(&one, &one, 80),
-                        "2026-02-03T04:05:06.789Z  failure    127.0.0.1:8080 (payments)  curl[4711]\n"
-                        "    refused (ECONNREFUSED) after 7ms, behind\n"
-                        "2026-02-03T04:05:06.789Z  failure    127.0.0.1:8080 (payments)  curl[4711]\n"
-                        "    refused (ECONNREFUSED) after 7ms\n");
-    assert_string_equal(print_two(&one, &one, 113),
-                        "2026-02-03T04:05:06.789Z  failure    127.0.0.1:8080 (payments)  curl[4711]  refused "
-                        "(ECONNREFUSED) after 7ms,\n"
-                        "                                                                            behind\n"
-                        "2026-02-03T04:05:06.789Z  failure    127.0.0.1:8080 (payments)  curl[4711]  refused "
-                        "(ECONNREFUSED) after 7ms\n");
+                        "2026-02-03 UTC\n"
+                        "04:05:06.789  failure    127.0.0.1:8080  curl[4711]  refused (ECONNREFUSED)\n"
+                        "                                                     after 7ms, behind\n"
+                        "04:05:06.789  failure    127.0.0.1:8080  curl[4711]  refused (ECONNREFUSED)\n"
+                        "                                                     after 7ms\n");
+    assert_string_equal(print_two(&one, &one, 70), "2026-02-03 UTC\n"
+                                                   "04:05:06.789  failure    127.0.0.1:8080  curl[4711]\n"
+                                                   "    refused (ECONNREFUSED) after 7ms, behind\n"
+                                                   "04:05:06.789  failure    127.0.0.1:8080  curl[4711]\n"
+                                                   "    refused (ECONNREFUSED) after 7ms\n");
+    assert_string_equal(
+        print_two(&one, &one, 101),
+        "2026-02-03 UTC\n"
+        "04:05:06.789  failure    127.0.0.1:8080 (payments)  curl[4711]  refused (ECONNREFUSED) after 7ms,\n"
+        "                                                                behind\n"
+        "04:05:06.789  failure    127.0.0.1:8080 (payments)  curl[4711]  refused (ECONNREFUSED) after "
+        "7ms\n");
+}
+
+static void a_day_is_said_where_it_begins_and_where_the_clocks_change(void **state)
+{
+    struct event one = event_of("a:1", 1), other = one;
+    (void)state;
+    other.time_ns += UINT64_C(86400) * NS_PER_S;
+    print_two(&one, &other, 200);
+    assert_ptr_equal(strstr(printed, "2026-02-03 UTC\n04:05:06.789  "), printed);
+    assert_non_null(strstr(printed, "\n2026-02-04 UTC\n04:05:06.789  "));
+    one.time_ns = UINT64_C(1792890000) * NS_PER_S - NS_PER_S;
+    other.time_ns = one.time_ns + 2 * NS_PER_S;
+    print_two_in("CET-1CEST,M3.5.0,M10.5.0/3", &one, &other, 200);
+    assert_ptr_equal(strstr(printed, "2026-10-25 +02:00\n02:59:59.000  "), printed);
+    assert_non_null(strstr(printed, "\n2026-10-25 +01:00\n02:00:01.000  "));
 }
 
 static void a_target_that_is_its_destination_is_said_once(void **state)
@@ -158,6 +187,7 @@ int main(void)
         cmocka_unit_test(the_hour_that_comes_twice_is_told_apart),
         cmocka_unit_test(what_happened_stands_in_one_column_whatever_the_names),
         cmocka_unit_test(a_line_that_does_not_fit_goes_on_below),
+        cmocka_unit_test(a_day_is_said_where_it_begins_and_where_the_clocks_change),
         cmocka_unit_test(a_target_that_is_its_destination_is_said_once),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(what_a_user_did_is_the_commands),
