@@ -15,7 +15,8 @@ const char *local_time(uint64_t wall_ns, char text[LOCAL_TIME_MAX])
 {
     const time_t seconds = (time_t)(wall_ns / NS_PER_S);
     struct tm local;
-    if (localtime_r(&seconds, &local) == NULL || local.tm_gmtoff == 0) {
+    /* Some zones were seconds off once, which no distance can say. */
+    if (localtime_r(&seconds, &local) == NULL || local.tm_gmtoff == 0 || local.tm_gmtoff % 60 != 0) {
         time_rfc3339(wall_ns, text, LOCAL_TIME_MAX);
         return text;
     }

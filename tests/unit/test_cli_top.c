@@ -264,6 +264,31 @@ static void a_long_list_moves_with_the_chosen_one(void **state)
     assert_int_equal(view.first, 0);
 }
 
+/* What is shown first, of so many in so much room, when that one is chosen and this one was first. */
+static size_t first_of(size_t count, size_t room, size_t chosen, size_t first)
+{
+    const struct top_list some = {.count = count};
+    struct top_view seen = {.chosen_index = chosen, .first = first};
+    top_scroll(&some, &seen, room);
+    return seen.first;
+}
+
+static void a_list_moves_no_farther_than_the_chosen_one_asks_and_shows_as_many_as_it_can(void **state)
+{
+    (void)state;
+    assert_int_equal(first_of(10, 4, 2, 5), 2);
+    assert_int_equal(first_of(10, 4, 4, 5), 4);
+    assert_int_equal(first_of(10, 4, 5, 5), 5);
+    assert_int_equal(first_of(10, 4, 6, 2), 3);
+    assert_int_equal(first_of(10, 4, 8, 5), 5);
+    assert_int_equal(first_of(10, 4, 9, 5), 6);
+    assert_int_equal(first_of(10, 4, 9, 9), 6); /* there is more room than was */
+    assert_int_equal(first_of(10, 10, 9, 3), 0);
+    assert_int_equal(first_of(3, 4, 1, 1), 0);
+    assert_int_equal(first_of(10, 0, 7, 2), 2);
+    assert_int_equal(first_of(0, 4, 0, 0), 0);
+}
+
 /* --- the filter --------------------------------------------------------------------------------------------------- */
 
 static void the_filter_takes_part_of_any_name_and_of_the_state(void **state)
@@ -693,6 +718,7 @@ int main(void)
         cmocka_unit_test(the_one_at_the_top_is_chosen_until_somebody_chooses),
         cmocka_unit_test(when_the_chosen_one_is_gone_its_neighbour_is_chosen),
         cmocka_unit_test(a_long_list_moves_with_the_chosen_one),
+        cmocka_unit_test(a_list_moves_no_farther_than_the_chosen_one_asks_and_shows_as_many_as_it_can),
         cmocka_unit_test(the_filter_takes_part_of_any_name_and_of_the_state),
         cmocka_unit_test(a_filter_is_whole_characters_and_never_too_long),
         cmocka_unit_test(a_word_is_said_only_after_both_questions),

@@ -143,6 +143,41 @@ static void who_gives_up_a_call_that_was_charged_before_has_given_up(void **stat
     bench_settle(bench, other, SEEN_BYTES, 0, NS_PER_MS);
 }
 
+static void settle_end(struct guard_bench *bench, uint32_t call, enum seen seen, bool gave_up)
+{
+    struct observation observation = {
+        .seen = seen, .error = seen == SEEN_ERROR ? ECONNRESET : 0, .waited_ns = 5 * NS_PER_S, .gave_up = gave_up};
+
+    guard_settle(&bench->guard, call, &bench->target, 5, &observation, bench->now_ns);
+}
+
+static void an_end_of_which_the_program_was_the_cause_is_its_giving_up_and_another_is_not(void **state)
+{
+    struct guard_bench *bench = *state;
+
+    bench->target.breaker.failure_threshold = 10;
+    settle_end(bench, requested(bench), SEEN_END, true);
+    settle_end(bench, requested(bench), SEEN_ERROR, true);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_GIVEN_UP], 2);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_OUTLASTED], 0);
+    settle_end(bench, requested(bench), SEEN_END, false);
+    settle_end(bench, bench_call(bench), SEEN_ERROR, false);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_GIVEN_UP], 2);
+    assert_int_equal(patience(bench, LEARNT_ANSWER)->counts[LEARNT_OUTLASTED], 1);
+    assert_int_equal(patience(bench, LEARNT_CONNECT)->counts[LEARNT_OUTLASTED], 1);
+}
+
+static void the_end_of_a_connection_on_which_nothing_was_asked_was_nobodys_wait(void **state)
+{
+    struct guard_bench *bench = *state;
+    uint32_t call = bench_call(bench);
+
+    bench_connected(bench, call);
+    struct observation observation = {.seen = SEEN_END, .phase = PHASE_CONNECTED, .waited_ns = 5 * NS_PER_S};
+    guard_settle(&bench->guard, call, &bench->target, 5, &observation, bench->now_ns);
+    assert_int_equal(seen(bench)->program_count, 0);
+}
+
 static void what_success_is_a_connection_for_waits_for_no_answer(void **state)
 {
     struct guard_bench *bench = *state;
@@ -181,6 +216,8 @@ int main(void)
         GUARD_TEST(so_does_one_that_is_found_on_the_short_way),
         GUARD_TEST(a_failure_of_which_the_circuit_knows_nothing_begins_no_run),
         GUARD_TEST(who_gives_up_a_call_that_was_charged_before_has_given_up),
+        GUARD_TEST(an_end_of_which_the_program_was_the_cause_is_its_giving_up_and_another_is_not),
+        GUARD_TEST(the_end_of_a_connection_on_which_nothing_was_asked_was_nobodys_wait),
         GUARD_TEST(what_success_is_a_connection_for_waits_for_no_answer),
         GUARD_TEST(in_mode_observe_what_would_be_refused_is_told_by_what_came_of_it),
     };

@@ -46,6 +46,12 @@ static void a_time_has_its_zones_distance_from_utc(void **state)
     assert_string_equal(told(SOME_TIME_NS), "2026-02-03T09:35:06.789+05:30");
     in_zone("XXX+9:30");
     assert_string_equal(told(SOME_TIME_NS), "2026-02-02T18:35:06.789-09:30");
+    in_zone("XXX-0:01");
+    assert_string_equal(told(SOME_TIME_NS), "2026-02-03T04:06:06.789+00:01");
+    in_zone("XXX+0:01");
+    assert_string_equal(told(SOME_TIME_NS), "2026-02-03T04:04:06.789-00:01");
+    in_zone("XXX+0:44:30");
+    assert_string_equal(told(SOME_TIME_NS), "2026-02-03T04:05:06.789Z");
 }
 
 /* Central Europe's clocks go back from 3 to 2 at 01:00 UTC. */

@@ -2,6 +2,7 @@
  * test_view_metrics.c - what circuits count, as metrics: buckets that say no more than was counted, one series each.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,6 +172,22 @@ static void a_counter_is_named_by_its_family_in_one_format_and_by_its_sample_in_
     metrics_free(&metrics);
 }
 
+static void faults_are_told_by_their_errors_names_and_the_rest_as_other(void **state)
+{
+    struct metrics metrics = {.circuits = NULL};
+    struct metered_circuit *circuit = told(&metrics, "x=\"y\"", CIRCUIT_CLOSED);
+    (void)state;
+    metered_fault_add(circuit, EMFILE, 3);
+    metered_fault_add(circuit, 0, 2);
+    metered_fault_add(circuit, 4095, 1);
+    char *text = text_of(&metrics, METRICS_OPENMETRICS);
+    assert_non_null(strstr(text, "{x=\"y\",error=\"EMFILE\"} 3\n"));
+    assert_non_null(strstr(text, "{x=\"y\",error=\"other\"} 2\n"));
+    assert_non_null(strstr(text, "4095\"} 1\n"));
+    free(text);
+    metrics_free(&metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +196,7 @@ int main(void)
         cmocka_unit_test(buckets_of_damaged_memory_still_ascend),
         cmocka_unit_test(circuits_that_have_the_same_labels_are_one_and_the_worse_state_is_theirs),
         cmocka_unit_test(faults_on_this_side_are_counted_by_error_and_those_without_a_place_together),
+        cmocka_unit_test(faults_are_told_by_their_errors_names_and_the_rest_as_other),
         cmocka_unit_test(a_label_can_neither_end_itself_nor_drive_a_terminal),
         cmocka_unit_test(a_counter_is_named_by_its_family_in_one_format_and_by_its_sample_in_the_other),
     };
