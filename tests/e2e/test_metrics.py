@@ -445,6 +445,35 @@ class Shipped(Reading):
                                  place["y"] < other["y"] + other["h"] and other["y"] < place["y"] + place["h"],
                                  (place, other))
 
+    def test_dashboard_has_what_grafana_wants_of_each_part(self):
+        """As its schema has it: what it does not know it shows as an empty panel, or not at all."""
+        with open(DASHBOARD, encoding="utf-8") as file:
+            dashboard = json.load(file)
+        self.assertNotIn("id", dashboard)  # it is the data base's, of that Grafana alone
+        self.assertRegex(dashboard["uid"], r"\A[\w-]{1,40}\Z")
+        self.assertGreaterEqual(dashboard["schemaVersion"], 36)  # from which on a source is an object
+        self.assertEqual(set(dashboard["time"]), {"from", "to"})
+        source = {"type": "prometheus", "uid": "${datasource}"}
+        for variable in dashboard["templating"]["list"]:
+            self.assertIn(variable["type"], ("datasource", "query"), variable)
+            if variable["type"] == "query":
+                self.assertEqual(variable["datasource"], source)
+                self.assertEqual(variable["query"]["query"], variable["definition"])
+        self.assertEqual(dashboard["templating"]["list"][0]["query"], "prometheus")
+        for panel in dashboard["panels"]:
+            self.assertEqual(set(panel["gridPos"]), {"x", "y", "w", "h"}, panel)
+            if panel["type"] == "row":
+                self.assertEqual((panel["collapsed"], panel["panels"]), (False, []), panel)
+                continue
+            self.assertIn(panel["type"], ("stat", "state-timeline", "timeseries"), panel)
+            self.assertEqual(panel["datasource"], source, panel)
+            self.assertLessEqual({"defaults", "overrides"}, set(panel["fieldConfig"]), panel)
+            self.assertIn(panel["fieldConfig"]["defaults"]["unit"], ("short", "s", "reqps"), panel)
+            self.assertEqual([target["refId"] for target in panel["targets"]],
+                             [chr(ord("A") + i) for i in range(len(panel["targets"]))], panel)
+            for target in panel["targets"]:
+                self.assertEqual(target["datasource"], source, panel)
+
 
 if __name__ == "__main__":
     unittest.main()
