@@ -93,6 +93,7 @@ static void add_call(struct recording *recording, size_t lane, const struct even
     recording->calls[recording->call_count++] = (struct sim_call){
         .began_ns = at_ns > elapsed_ns ? at_ns - elapsed_ns : 0,
         .ended_ns = at_ns,
+        .retry_after_ns = event->pause_ns,
         .lane = (uint32_t)lane,
         .pid = event->pid,
         .http_status = event->http_status,

@@ -48,10 +48,11 @@ static struct sums add_up(const struct replayed *replayed)
 static void add_untaken(struct replay_notes *notes, const struct replay_column *column,
                         const struct recording *recording)
 {
-    size_t count = 0, unknown = 0;
+    size_t count = 0, unknown = 0, limited = 0;
     for (size_t i = 0; i < recording->lane_count; i++) {
         unknown += !replayed_knows(column, i);
         count += replayed_knows(column, i) && column->rules[i].target == NULL;
+        limited += column->rules[i].target != NULL && column->rules[i].target->max_connections != 0;
     }
     if (unknown > 0)
         add(notes, "of %zu of the %zu circuits the policy can't be used: what it would have done is not told", unknown,
@@ -59,6 +60,10 @@ static void add_untaken(struct replay_notes *notes, const struct replay_column *
     if (count > 0)
         add(notes, "%s has no target for %zu of the %zu circuits: their calls all go", column->name, count,
             recording->lane_count);
+    if (limited > 0)
+        add(notes,
+            "%s has max_connections for %zu of the %zu circuits: it is not replayed, for connections are not recorded",
+            column->name, limited, recording->lane_count);
 }
 
 void replay_notes_find(struct replay_notes *notes, const struct replayed *replayed)
@@ -82,8 +87,11 @@ void replay_notes_find(struct replay_notes *notes, const struct replayed *replay
         add(notes, "of %" PRIu64 " circuit%s no outcome of any call is recorded, so nothing could be replayed",
             sums.mute, plural(sums.mute));
     if (sums.forced > 0)
-        add(notes, "an operator forced circuits (%" PRIu64 " time%s): that is not replayed", sums.forced,
-            plural(sums.forced));
+        add(notes,
+            "an operator forced circuits (%" PRIu64
+            " time%s): that is not replayed, but what each policy would have done "
+            "by itself",
+            sums.forced, plural(sums.forced));
     if (recording->reloads > 0)
         add(notes, "the policy was edited meanwhile (%" PRIu64 " time%s)", recording->reloads,
             plural(recording->reloads));

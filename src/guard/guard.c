@@ -268,6 +268,7 @@ struct outcome guard_settle(struct guard *guard, uint32_t call, const struct tar
                                 .elapsed_ns = observation->waited_ns,
                                 .error = observation->error,
                                 .http_status = observation->seen == SEEN_BYTES ? observation->http_status : 0,
+                                .retry_after_ns = observation->retry_after_ns,
                                 .wait = {.kind = kind_of_wait(observation),
                                          .stands_for = observation->stands_for,
                                          .waited_ns = observation->waited_ns}};

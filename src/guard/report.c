@@ -130,6 +130,7 @@ static void start_ended(struct event *event, const struct guard *guard, enum eve
     event->kind = (uint8_t)ending->outcome.kind;
     event->error = ending->error;
     event->elapsed_ms = milliseconds(ending->elapsed_ns);
+    event->pause_ns = ending->retry_after_ns;
     event->overran = (uint8_t)ending->overran;
     event->injected = call->injected;
     if (call->owner != guard->holder) {

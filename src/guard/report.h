@@ -30,6 +30,7 @@ struct ending {
     uint64_t elapsed_ns;      /* how long it had taken */
     int error;                /* errno, or 0 */
     unsigned int http_status; /* of the answer, or 0 */
+    uint64_t retry_after_ns;  /* for which the answer asked not to be called, or 0 */
     enum overran overran;
     struct wait wait; /* it began as zeros: what is not said of it is that nobody was waited for */
 };

@@ -67,6 +67,7 @@ struct event {
     uint64_t time_ns;  /* wall clock */
     uint64_t mono_ns;  /* the circuits' clock */
     uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended;
+                          FAILURE, OUTCOME: for which the answer asked (Retry-After), or 0;
                           HELD: how long ago it ran out, or what is left of a pause that a check has ended */
     uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
@@ -113,7 +114,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * failed; of one to closed outage {since, lasted_ms, refused, probes, probes_failed, cause {reason, failures, kinds,
  * window, injected}}, or null if it is not known how it began; of a failure kind (failure_label), errno (its name, or
  * null), elapsed_ms, overdue, came, late, passed; of an outcome verdict, kind and reason (or null), errno, http_status
- * (or null), elapsed_ms, slow, overdue, came, late, passed; of a refusal reason (admission_name); of what an operator
+ * (or null), elapsed_ms, slow, overdue, came, late, passed; of both retry_after_ms if the answer asked; of a refusal
+ * reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
  * call noticed, the same without a user, and ended_ago_ms; of an agent's hold held (held_name, or null: it ended), from,
  * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause. What a rehearsal brought about also has injected, true.

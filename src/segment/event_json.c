@@ -71,6 +71,8 @@ static void add_json_manner(struct text *text, const struct event *event)
     add_flag(text, "came", event->overran == OVERRAN_CAME);
     add_flag(text, "late", event->late);
     add_flag(text, "passed", event->passed);
+    if (event->pause_ns > 0)
+        add_number(text, "retry_after_ms", event->pause_ns / NS_PER_MS);
 }
 
 static void add_json_failure(struct text *text, const struct event *event)

@@ -194,6 +194,10 @@ static void add_line_end(struct text *text, const struct event *event)
     add_duration(text, event->elapsed_ms);
     if (event->slow)
         text_add(text, ", slow");
+    if (event->pause_ns > 0) {
+        text_add(text, ", Retry-After ");
+        add_long_duration(text, event->pause_ns / NS_PER_MS);
+    }
     if (event->late)
         text_add(text, "; it came too late to count");
     else if (event->passed)

@@ -31,7 +31,7 @@ struct words {
 
 struct numbers {
     uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms,
-        exit_status, left_ms;
+        exit_status, left_ms, retry_after_ms;
     uint64_t calls, failed, slow; /* of `window` */
 };
 struct flags {
@@ -234,12 +234,19 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"owner", line->owner, sizeof line->owner},
     };
     const struct number_member counts[] = {
-        {"mono_ns", &numbers->mono_ns},           {"pid", &numbers->pid},
-        {"failures", &numbers->failures},         {"pause_ms", &numbers->pause_ms},
-        {"refused", &numbers->refused},           {"elapsed_ms", &numbers->elapsed_ms},
-        {"http_status", &numbers->http_status},   {"for_ms", &numbers->for_ms},
-        {"ended_ago_ms", &numbers->ended_ago_ms}, {"noticed_after_ms", &numbers->noticed_after_ms},
-        {"exit_status", &numbers->exit_status},   {"left_ms", &numbers->left_ms},
+        {"mono_ns", &numbers->mono_ns},
+        {"pid", &numbers->pid},
+        {"failures", &numbers->failures},
+        {"pause_ms", &numbers->pause_ms},
+        {"refused", &numbers->refused},
+        {"elapsed_ms", &numbers->elapsed_ms},
+        {"http_status", &numbers->http_status},
+        {"for_ms", &numbers->for_ms},
+        {"ended_ago_ms", &numbers->ended_ago_ms},
+        {"noticed_after_ms", &numbers->noticed_after_ms},
+        {"exit_status", &numbers->exit_status},
+        {"left_ms", &numbers->left_ms},
+        {"retry_after_ms", &numbers->retry_after_ms},
     };
     const struct flag_member marks[] = {
         {"overdue", &flags->overdue}, {"came", &flags->came}, {"late", &flags->late},
@@ -281,6 +288,11 @@ static void set_last(struct event *event, const struct draft_line *draft)
     }
 }
 
+static uint64_t span_of(uint64_t ms)
+{
+    return ms < UINT64_MAX / NS_PER_MS ? ms * NS_PER_MS : 0;
+}
+
 /* What the type of the event says of the words and numbers. */
 static void set_by_type(struct event *event, const struct draft_line *draft)
 {
@@ -297,9 +309,11 @@ static void set_by_type(struct event *event, const struct draft_line *draft)
         event->http_status = (uint16_t)(numbers->http_status <= UINT16_MAX ? numbers->http_status : 0);
         event->verdict = value_named(words->verdict, verdict_name, VERDICTS);
         event->reason = value_named(words->reason, neutral_reason_name, NEUTRAL_REASONS);
+        event->pause_ns = span_of(numbers->retry_after_ms);
         set_kind(event, words->kind);
         break;
     case EVENT_FAILURE:
+        event->pause_ns = span_of(numbers->retry_after_ms);
         set_kind(event, words->kind);
         break;
     case EVENT_FORCED:

@@ -20,6 +20,7 @@
 /* One recorded call. */
 struct sim_call {
     uint64_t began_ns, ended_ns; /* circuits' clock */
+    uint64_t retry_after_ns;     /* for which its answer asked not to be called; 0: it did not, or it is not known */
     uint32_t lane;               /* whose it is: a destination as it was recorded */
     uint32_t pid;
     uint16_t http_status; /* of the answer, if it is known */

@@ -69,6 +69,15 @@ class Recorded(unittest.TestCase):
         self.assertRegex(text, r"\n  false openings +- +0 +1\n")
         self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
 
+    def test_an_answers_retry_after_is_replayed_and_max_connections_is_said_not_to_be(self):
+        lines = [outcome(1000 * i, retry_after_ms=30000 if i == 3 else 0) for i in range(1, 4)]
+        lines += [outcome(1000 * i, "success") for i in range(4, 60)]
+        found = self.replay(lines, self.policy("a", failure_threshold=3, reset_timeout="5s", jitter="0%"),
+                            self.policy("b", failure_threshold=3, reset_timeout="5s", jitter="0%", retry_after="no",
+                                        max_connections=9))
+        self.assertEqual([at["refused"] for at in found["circuits"][0]["replayed"]], [30, 5])
+        self.assertRegex(" ".join(found["notes"]), r"/b has max_connections for 1 of the 1 circuits: it is not replayed")
+
     def test_a_failure_that_has_an_outcome_too_is_one_call(self):
         lines = []
         for i in range(1, 4):

@@ -273,6 +273,20 @@ static void an_overdue_failure_has_no_errno(void **state)
     assert_string_equal(what(&event), "connect-timeout, still hangs after 10s");
 }
 
+static void a_failure_tells_for_how_long_its_answer_asked_to_be_left_alone(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_FAILURE);
+    event.kind = FAILURE_HTTP;
+    event.http_status = 503;
+    event.elapsed_ms = 3;
+    event.pause_ns = 90 * NS_PER_S;
+    assert_non_null(strstr(json(&event), ",\"retry_after_ms\":90000}\n"));
+    assert_string_equal(what(&event), "http-503 after 3ms, Retry-After 1m30s");
+    event.pause_ns = 0;
+    assert_null(strstr(json(&event), "retry_after_ms"));
+}
+
 static void a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_counted(void **state)
 {
     (void)state;
@@ -587,6 +601,7 @@ int main(void)
         cmocka_unit_test(a_failure_tells_kind_errno_and_time),
         cmocka_unit_test(what_a_rehearsal_brought_about_says_so),
         cmocka_unit_test(an_overdue_failure_has_no_errno),
+        cmocka_unit_test(a_failure_tells_for_how_long_its_answer_asked_to_be_left_alone),
         cmocka_unit_test(a_failure_tells_that_the_answer_came_after_its_limit_and_whether_it_counted),
         cmocka_unit_test(an_http_failure_tells_its_status),
         cmocka_unit_test(an_errno_without_a_name_keeps_its_number),

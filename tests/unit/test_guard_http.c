@@ -102,6 +102,19 @@ static void retry_after_is_cut_at_its_maximum(void **state)
     assert_next_probe_after(bench, (UINT64_C(1) << 56) - 1);
 }
 
+static void the_journal_has_for_how_long_an_answer_asked(void **state)
+{
+    struct guard_bench *bench = *state;
+    struct event event;
+
+    answer(bench, 503, 7 * NS_PER_S);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, &event), 1);
+    assert_int_equal(event.pause_ns, 7 * NS_PER_S);
+    answer(bench, 503, 0);
+    assert_int_equal(bench_events(bench, EVENT_FAILURE, &event), 2);
+    assert_int_equal(event.pause_ns, 0);
+}
+
 static void retry_after_of_an_answer_that_is_no_failure_holds_the_next_opening(void **state)
 {
     struct guard_bench *bench = *state;
@@ -187,6 +200,7 @@ static void an_address_that_tells_of_a_failure_has_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        HTTP_TEST(the_journal_has_for_how_long_an_answer_asked),
         HTTP_TEST(after_503_with_retry_after_7_under_a_pause_of_1_s_no_probe_comes_for_7_s_in_any_process),
         HTTP_TEST(the_failure_that_opens_the_circuit_brings_its_own_floor),
         HTTP_TEST(retry_after_is_cut_at_its_maximum),

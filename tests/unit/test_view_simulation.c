@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "view/simulation.h"
 
-#define CALLS_MAX 64u
+#define CALLS_MAX 96u
 #define START_S 1000u
 
 /* A target with a threshold of 3, a pause of 10 s without back-off, and no other rule. */
@@ -241,6 +241,34 @@ static void a_probe_that_fails_opens_again_for_its_pause(void **state)
     assert_int_equal(result->refused, 40 - 3 - 3);
 }
 
+/* When the circuit would have probed, after three answers of which the last asks to be left alone. */
+static uint64_t probed_after(struct bench *bench, uint64_t retry_after_s)
+{
+    simulation_free(&bench->simulation);
+    bench->count = 0;
+    for (unsigned int i = 0; i < 3; i++)
+        call(bench, 1000 * i, 1000 * i + 100, VERDICT_FAILURE);
+    bench->calls[2].retry_after_ns = retry_after_s * NS_PER_S; /* opens at 2100 */
+    for (uint64_t ms = 3000; ms < 60000; ms += 1000)
+        call(bench, ms, ms + 10, VERDICT_SUCCESS);
+    run(bench);
+    assert_int_equal(bench->simulation.transitions[1].what.to, CIRCUIT_HALF_OPEN);
+    return ms_of(bench->simulation.transitions[1].at_ns);
+}
+
+static void an_answer_that_asks_to_be_left_alone_holds_the_pause(void **state)
+{
+    struct bench *bench = *state;
+
+    bench->target.breaker.retry_after_max_ns = 40 * NS_PER_S;
+    assert_int_equal(probed_after(bench, 25), 13000); /* this policy does not heed it */
+    bench->target.retry_after = true;
+    assert_int_equal(probed_after(bench, 0), 13000);
+    assert_int_equal(probed_after(bench, 5), 13000);
+    assert_int_equal(probed_after(bench, 25), 28000);
+    assert_int_equal(probed_after(bench, 3600), 43000);
+}
+
 static void lanes_may_share_a_circuit_or_have_none(void **state)
 {
     struct bench *bench = *state;
@@ -307,6 +335,7 @@ int main(void)
         TEST(each_kind_of_failure_is_judged_as_itself),
         TEST(a_rate_opens_and_its_detection_begins_with_the_windows_first_failure),
         TEST(a_probe_that_fails_opens_again_for_its_pause),
+        TEST(an_answer_that_asks_to_be_left_alone_holds_the_pause),
         TEST(lanes_may_share_a_circuit_or_have_none),
         TEST(modes_are_obeyed),
         TEST(an_opening_is_false_when_more_succeeded_in_its_pause_than_failed),
