@@ -9,6 +9,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib/sockfuse
+LIBEXECDIR ?= $(PREFIX)/libexec/sockfuse
 DATADIR ?= $(PREFIX)/share/sockfuse
 MANDIR  ?= $(PREFIX)/share/man
 COMPDIR ?= $(PREFIX)/share/bash-completion/completions
@@ -68,15 +69,25 @@ CURSES := $(shell for way in $(CURSES_WAYS); do \
                       printf '#include <curses.h>\n\043include <term.h>\nint main(void) { return get_wch(0) + !tigetstr("cup"); }' | \
                       $(CC) -DNCURSES_WIDECHAR=1 -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
 
+# The agent is a program of its own, so that no other command links what it alone needs: its loop is libev's. Where that
+# is missing there is no agent, and the command says how to get it.
+EVENT_WAYS := "-Wl,-Bstatic -lev -Wl,-Bdynamic -lm" -lev
+EVENT_LOOP := $(shell for way in $(EVENT_WAYS); do \
+                          printf '#include <ev.h>\nint main(void) { return ev_default_loop(0) != 0; }' | \
+                          $(CC) -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
+
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
 PRELOAD := $(CONNECTION) $(call objects,src/preload/*.c)
 # The command: what it looks with and shows, and what its words do.
 KNOWS_PLACE := $(PLACED)/src/view/installed.o
-CLI     := $(filter-out %/installed.o,$(call objects,src/view/*.c src/cli/*.c)) $(KNOWS_PLACE)
+VIEW    := $(filter-out %/installed.o,$(call objects,src/view/*.c)) $(KNOWS_PLACE)
+CLI     := $(VIEW) $(call objects,src/cli/*.c)
+AGENT   := $(call objects,src/agent/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(PLACED)/sockfuse
+DAEMON  := $(PLACED)/sockfuse-agent
 
 # The page of `sockfuse report` is made where Node.js and the packages of src/report are there, as scripts/page leaves
 # them; `make` fetches nothing. Without the page all else is whole, and `report` says how to get it.
@@ -85,7 +96,7 @@ PAGE_PARTS := $(BUILD)/page
 HAS_PARTS  := $(shell command -v node >/dev/null && [ -d $(PAGE_PARTS)/node_modules ] && \
                       cmp -s src/report/package-lock.json $(PAGE_PARTS)/package-lock.json && echo yes)
 
-all: $(LIBRARY) $(COMMAND) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
+all: $(LIBRARY) $(COMMAND) $(if $(EVENT_LOOP),$(DAEMON)) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
 
 $(PAGE): $(wildcard src/report/*.*) $(PAGE_PARTS)/package-lock.json
 	$(call Q,PAGE) node src/report/build.mjs $(PAGE_PARTS)/node_modules $@ || \
@@ -116,6 +127,9 @@ lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd th
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
+$(DAEMON): $(AGENT) $(VIEW) $(CORE)
+	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP)
+
 # The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
 # further names.
 $(BUILD)/exports.map $(BUILD)/aliases.ld: $(BUILD)/%: src/preload/%.in src/preload/symbols.def $(BUILD)/flags
@@ -133,19 +147,22 @@ WARNED := $(if $(WERROR),$(patsubst %.said,%,$(shell find $(BUILD)/src $(BUILD)/
                                                           2>/dev/null)))
 $(WARNED): always
 
-$(KNOWS_PLACE): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"'
+$(KNOWS_PLACE): EXTRA = -DSOCKFUSE_LIBDIR='"$(LIBDIR)"' -DSOCKFUSE_DATADIR='"$(DATADIR)"' \
+                        -DSOCKFUSE_LIBEXECDIR='"$(LIBEXECDIR)"'
 $(KNOWS_PLACE): src/view/installed.c src/view/installed.h $(BUILD)/flags $(PLACED)/libdir
 	$(compile)
 HAS_CURSES := $(if $(CURSES),-DSOCKFUSE_CURSES)
 $(BUILD)/src/cli/top_terminal.o: EXTRA = $(HAS_CURSES)
 $(BUILD)/src/cli/top_terminal.o $(COMMAND): $(BUILD)/curses
+$(DAEMON): $(BUILD)/eventloop
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
-$(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR)
+$(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR)
+$(BUILD)/eventloop: remembered = $(EVENT_LOOP)
 $(BUILD)/curses: remembered = $(CURSES)
 $(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
-$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/fuzz/flags: always
+$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -166,8 +183,9 @@ ENGINE_SUPPORT := $(call objects,tests/unit/support_kernel*.c tests/unit/support
 UNIT_SUPPORT   := $(filter-out $(ENGINE_SUPPORT),$(call objects,tests/unit/support*.c))
 PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
 WITH_CONNECTION := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: connection' tests/unit/*.c))
-# The parts of the command, without its main, for tests that say `links: command`.
+# The parts of the command, without its main, for tests that say `links: command`; of the agent: `links: agent`.
 WITH_COMMAND := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: command' tests/unit/*.c))
+WITH_AGENT   := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: agent' tests/unit/*.c))
 WITH_CORE := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: core' tests/preload/test_*.c))
 
 # With the sources that they throw bytes at, which need be built with the fuzzer's instrumentation too.
@@ -190,8 +208,10 @@ test-programs: unit-programs preload-programs bench-programs
 
 $(WITH_CONNECTION): $(ENGINE_SUPPORT) $(CONNECTION)
 $(WITH_COMMAND): $(filter-out %/main.o,$(CLI))
+$(WITH_AGENT): $(VIEW) $(filter-out %/agent_main.o,$(AGENT))
 $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
-	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD) $(if $(filter $@,$(WITH_COMMAND)),$(CURSES))
+	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD) $(if $(filter $@,$(WITH_COMMAND)),$(CURSES)) \
+	    $(if $(filter $@,$(WITH_AGENT)),$(EVENT_LOOP))
 
 $(WITH_CORE): $(CORE)
 $(BUILD)/tests/preload/test_differential: $(call objects,tests/preload/differential/*.c)
@@ -289,6 +309,8 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	$(call put,644,$(LIBRARY),$(DESTDIR)$(LIBDIR)/libsockfuse.so)
 	[ ! -e $(BUILD)/32/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/32' && \
 	    $(call put,644,$(BUILD)/32/libsockfuse.so,$(DESTDIR)$(LIBDIR)/32/libsockfuse.so); }
+	[ ! -e $(DAEMON) ] || { install -d '$(DESTDIR)$(LIBEXECDIR)' && \
+	    $(call put,755,$(DAEMON),$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent); }
 	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
 	[ ! -e $(PAGE) ] || { install -d '$(DESTDIR)$(DATADIR)' && \
 	    $(call put,644,$(PAGE),$(DESTDIR)$(DATADIR)/report.html); }
@@ -301,13 +323,13 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 uninstall: ## remove what install put there
 	@! grep -qsF '$(LIBDIR)/libsockfuse.so' '$(DESTDIR)/etc/ld.so.preload' || \
 	    { echo '$(DESTDIR)/etc/ld.so.preload names the library: take it out of there first' >&2; exit 1; }
-	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBDIR)/libsockfuse.so' \
-	    '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
+	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent' \
+	    '$(DESTDIR)$(LIBDIR)/libsockfuse.so' '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
 	rm -f $(patsubst src/%,'$(DESTDIR)$(DATADIR)/%',$(METRICS))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse' '$(DESTDIR)$(DATADIR)/report.html'
 	rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null || :
-	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)/metrics' '$(DESTDIR)$(DATADIR)'
+	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)/metrics' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

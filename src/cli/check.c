@@ -155,8 +155,8 @@ static bool check_file(const char *file, bool verbose, struct question *question
     if (problems.errors > problems.count)
         warnx("%s: more errors than these %zu: %zu in all", file, problems.count, problems.errors);
     if (good && (verbose || question->text == NULL))
-        printf("%s%s: good, %zu target%s\n", verbose ? "# " : "", shown(file), policy->target_count,
-               policy->target_count == 1 ? "" : "s");
+        printf("%s%s: good, %zu target%s%s\n", verbose ? "# " : "", shown(file), policy->target_count,
+               policy->target_count == 1 ? "" : "s", policy->agent != NULL ? ", and what the agent is to do" : "");
     if (good && verbose)
         print_policy(policy);
     if (good && question->text != NULL)

@@ -31,6 +31,7 @@ int command_replay(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_open(int argc, char **argv);
 int command_close(int argc, char **argv);
+int command_agent(int argc, char **argv);
 int command_auto(int argc, char **argv);
 int command_reload(int argc, char **argv);
 int command_forget(int argc, char **argv);

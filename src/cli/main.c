@@ -31,6 +31,7 @@ static const struct command commands[] = {
     {"metrics", command_metrics, "write states, counts and latencies for Prometheus"},
     {"replay", command_replay, "say what other policies would have made of recorded outcomes"},
     {"report", command_report, "write what happened as a page for a browser, or as a trace"},
+    {"agent", command_agent, "do what needs somebody who waits: sweep, alert (a daemon, optional)"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 

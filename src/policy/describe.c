@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "policy/policy.h"
 
@@ -127,9 +128,28 @@ static void write_key(const char *key, const char *value, const char *origin, vo
     fprintf(stream, "%-19s = %-24s # %s\n", key, value, origin);
 }
 
+static void write_agent(FILE *stream, const struct policy_agent *agent)
+{
+    fprintf(stream, "\n[agent] # line %u\n", agent->line);
+    for (unsigned int index = 0; index < AGENT_KEYS; index++) {
+        const enum agent_key_index key = (enum agent_key_index)index;
+        const bool is_set = (agent->keys_set >> key & 1) != 0;
+        char value[VALUE_TEXT_MAX];
+        agent_key_format(&agent->settings, key, value, sizeof value);
+        if (value[0] == '\0')
+            continue;
+        fprintf(stream, "%-19s = ", agent_keys[key].name);
+        write_text(stream, value);
+        fprintf(stream, "%*s # %s\n", strlen(value) < 24 ? 24 - (int)strlen(value) : 0, "",
+                is_set ? "section" : "built in");
+    }
+}
+
 static bool write_targets(FILE *stream, const struct policy *policy)
 {
     bool good = true;
+    if (policy->agent != NULL)
+        write_agent(stream, policy->agent);
     if (policy->target_count > 0) {
         fputs("\n[defaults]\n", stream);
         good = policy_describe_common(&policy->targets[0], write_key, stream);

@@ -18,6 +18,7 @@
 #define BLANKS " \t\r\v\f"
 #define STREAM_BUFFER 512
 #define DEFAULTS "defaults"
+#define AGENT "agent"
 
 /* Where the reader is: in which logical line of the source, and in which section. */
 struct reader {
@@ -27,7 +28,7 @@ struct reader {
     unsigned int line;                      /* the number of the first of them */
     unsigned int last_line;
     struct section *section; /* NULL before the first */
-    unsigned int defaults_line;
+    unsigned int defaults_line, agent_line;
 };
 
 /* Cuts the blanks off both ends, in place. */
@@ -83,14 +84,15 @@ static void name_section(struct reader *reader, struct section *section, char *h
                       "the section has no name; expected `[TARGET]` or `[" DEFAULTS "]`");
         return;
     }
-    if (strcmp(name, DEFAULTS) == 0) {
-        section->is_defaults = true;
-        if (reader->defaults_line != 0) {
-            problem_error(reader->problems, reader->line, "`[" DEFAULTS "]` again: the first stands in line %u",
-                          reader->defaults_line);
+    section->is_defaults = strcmp(name, DEFAULTS) == 0;
+    section->is_agent = strcmp(name, AGENT) == 0;
+    if (section->is_defaults || section->is_agent) {
+        unsigned int *line = section->is_agent ? &reader->agent_line : &reader->defaults_line;
+        if (*line != 0) {
+            problem_error(reader->problems, reader->line, "`[%s]` again: the first stands in line %u", name, *line);
             return;
         }
-        reader->defaults_line = reader->line;
+        *line = reader->line;
     } else if (ascii_equal(name, DEFAULTS)) {
         problem_error(reader->problems, reader->line, "`[%s]` is no target's name; did you mean `[" DEFAULTS "]`?",
                       name);
@@ -135,7 +137,7 @@ static void find_sections_twice(struct reader *reader)
     qsort(sorted, count, sizeof *sorted, by_name_then_line);
     const struct section *first = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (sorted[i]->is_bad || sorted[i]->is_defaults)
+        if (sorted[i]->is_bad)
             continue;
         if (first != NULL && strcmp(first->name, sorted[i]->name) == 0)
             problem_error(reader->problems, sorted[i]->line, "section `[%s]` again: the first stands in line %u",
@@ -151,8 +153,9 @@ static void find_sections_twice(struct reader *reader)
 static void complain_of_unknown_key(struct reader *reader, const char *name)
 {
     char words[KEY_WORDS_MAX];
-    key_nearest_words(name, words, sizeof words);
-    problem_error(reader->problems, reader->line, "unknown key `%.80s`; %s", name, words);
+    (reader->section->is_agent ? agent_key_nearest_words : key_nearest_words)(name, words, sizeof words);
+    problem_error(reader->problems, reader->line, "unknown key `%.80s`; %s%s", name, words,
+                  reader->section->is_agent ? " (`[" AGENT "]` is no target, but says how the agent works)" : "");
 }
 
 static void complain_of_key_twice(struct reader *reader, enum key_index key, const char *name)
@@ -197,6 +200,19 @@ static enum key_index check_key(struct reader *reader, const char *name)
     return KEYS;
 }
 
+/* The same in [agent]. */
+static enum agent_key_index check_agent_key(struct reader *reader, const char *name)
+{
+    const enum agent_key_index key = agent_key_named(name);
+    if (key == AGENT_KEYS)
+        complain_of_unknown_key(reader, name);
+    else if ((reader->section->keys >> key & 1) != 0)
+        problem_error(reader->problems, reader->line, "key `%s` again in the same section", name);
+    else
+        return key;
+    return AGENT_KEYS;
+}
+
 static bool ends_with_backslash(const char *text)
 {
     size_t length = strlen(text), backslashes = 0;
@@ -227,10 +243,12 @@ static bool read_key(struct reader *reader, char *logical, char *text)
         problem_error(reader->problems, reader->line, "the key is missing before the `=`; expected `KEY = VALUE`");
         return false;
     }
-    const enum key_index key = check_key(reader, name);
-    if (key == KEYS)
+    const bool is_agent = reader->section != NULL && reader->section->is_agent;
+    const enum agent_key_index agent_key = is_agent ? check_agent_key(reader, name) : AGENT_KEYS;
+    const enum key_index key = is_agent ? KEYS : check_key(reader, name);
+    if (key == KEYS && agent_key == AGENT_KEYS)
         return false;
-    reader->section->keys |= key_bit(key);
+    reader->section->keys |= is_agent ? UINT64_C(1) << agent_key : key_bit(key);
     if (value[0] == '\0' || ends_with_backslash(value)) {
         problem_error(reader->problems, reader->line,
                       value[0] == '\0' ? "key `%s` has no value"
@@ -246,6 +264,7 @@ static bool read_key(struct reader *reader, char *logical, char *text)
     }
     draft->entries = entries;
     entries[draft->entry_count++] = (struct entry){.key = key,
+                                                   .agent_key = agent_key,
                                                    .line = reader->line,
                                                    .logical = logical,
                                                    .value = value,

@@ -7,11 +7,13 @@
 #ifndef SOCKFUSE_POLICY_DRAFT_H
 #define SOCKFUSE_POLICY_DRAFT_H
 
+#include "policy/agent_section.h"
 #include "policy/keys.h"
 #include "policy/source.h"
 
 struct entry {
-    enum key_index key;
+    enum key_index key; /* KEYS in [agent] */
+    enum agent_key_index agent_key;
     unsigned int line; /* where the key stands */
     char *logical;     /* the logical line, to be freed; `value` is a part of it */
     char *value;       /* without blanks around it, never empty */
@@ -23,6 +25,7 @@ struct section {
     char name[TARGET_NAME_MAX];
     unsigned int line;
     bool is_defaults;
+    bool is_agent;       /* its keys are those of agent_section.h */
     bool is_bad;         /* its header has an error: its entries are read, but make no target */
     uint64_t keys;       /* which stand in it */
     size_t first, count; /* its entries */

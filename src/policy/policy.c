@@ -102,8 +102,35 @@ static void apply_defaults(struct build *build, const struct draft *draft)
 static void add_sections(struct build *build, const struct draft *draft)
 {
     for (size_t i = 0; i < draft->section_count; i++) {
-        if (!draft->sections[i].is_defaults)
+        if (!draft->sections[i].is_defaults && !draft->sections[i].is_agent)
             add_section(build, draft, &draft->sections[i]);
+    }
+}
+
+static void read_agent_section(struct build *build, const struct draft *draft, const struct section *section)
+{
+    const struct entry *entries = entries_of(draft, section);
+    struct policy_agent *agent = calloc(1, sizeof *agent);
+    char why[WHY_MAX];
+    if (agent == NULL) {
+        out_of_memory(build);
+        return;
+    }
+    build->policy->agent = agent;
+    agent->line = section->line;
+    agent->keys_set = section->keys;
+    agent_settings_built_in(&agent->settings);
+    for (size_t i = 0; i < section->count; i++)
+        if (!agent_key_set(&agent->settings, entries[i].agent_key, entries[i].value, why, sizeof why))
+            problem_error(build->problems, entries[i].line, "`%s = %.60s`: %s", agent_keys[entries[i].agent_key].name,
+                          entries[i].value, why);
+}
+
+static void add_agent(struct build *build, const struct draft *draft)
+{
+    for (size_t i = 0; i < draft->section_count && build->policy->agent == NULL; i++) {
+        if (draft->sections[i].is_agent)
+            read_agent_section(build, draft, &draft->sections[i]);
     }
 }
 
@@ -218,6 +245,7 @@ static void read_source(struct build *build, const struct source *source)
     draft_read(&draft, source, build->problems);
     apply_defaults(build, &draft);
     add_sections(build, &draft);
+    add_agent(build, &draft);
     draft_free(&draft);
     /* One with a zero byte in a comment could not be told from a shorter one. */
     if (source->length > 0 && memchr(source->text, '\0', source->length) == NULL)
@@ -284,7 +312,7 @@ static struct policy *build_policy(const struct place *place, const char *const 
         if (problems->errors == 0 && set_identity(&build, patterns) &&
             (!add_patterns_to_revision(build.policy, patterns) || !make_index(build.policy)))
             out_of_memory(&build);
-        if (problems->errors == 0 && build.policy->target_count == 0)
+        if (problems->errors == 0 && build.policy->target_count == 0 && build.policy->agent == NULL)
             problem_warning(problems, 0, "no targets: nothing is guarded");
     }
     problems_sort(problems);
@@ -353,6 +381,7 @@ void policy_free(struct policy *policy)
     free(policy->path);
     free(policy->text);
     free(policy->identity);
+    free(policy->agent);
     free(policy);
 }
 

@@ -12,6 +12,7 @@
 
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
+#include "policy/agent_section.h"
 #include "policy/capacity.h"
 #include "policy/endpoint.h"
 
@@ -107,6 +108,13 @@ struct policy_index {
     uint32_t mask;                             /* of a key's hash, for the heads */
 };
 
+/* What a policy says in [agent]. */
+struct policy_agent {
+    struct agent_settings settings;
+    uint64_t keys_set; /* bit n: key n of the table (agent_section.h) was set */
+    unsigned int line;
+};
+
 struct policy {
     char *path;     /* the file's, as policy_file_path has it; NULL for a policy made on the spot */
     char *identity; /* what the segment is named after: identity.h */
@@ -118,6 +126,7 @@ struct policy {
     struct capacity capacity; /* of a segment that is made for it */
     uint64_t revision;        /* hash of the file's bytes and of the patterns of -t */
     char *text; /* the file's, so that others can read what is in force (segment/editions.h); NULL: there is none */
+    struct policy_agent *agent; /* NULL: it has no section `[agent]` */
 };
 
 /* One thing that is wrong in a policy: an error refuses the file, a warning does not. */

@@ -9,7 +9,9 @@
 #ifndef SOCKFUSE_LIBDIR
 #define SOCKFUSE_LIBDIR "/usr/local/lib/sockfuse"
 #define SOCKFUSE_DATADIR "/usr/local/share/sockfuse"
+#define SOCKFUSE_LIBEXECDIR "/usr/local/libexec/sockfuse"
 #endif
 
 const char installed_libdir[] = SOCKFUSE_LIBDIR;
 const char installed_datadir[] = SOCKFUSE_DATADIR;
+const char installed_libexecdir[] = SOCKFUSE_LIBEXECDIR;

@@ -8,5 +8,6 @@
 
 extern const char installed_libdir[];
 extern const char installed_datadir[];
+extern const char installed_libexecdir[];
 
 #endif

@@ -106,7 +106,7 @@ class SetUp(unittest.TestCase):
 class Nothing(SetUp):
     """When nothing is missing it says so and does nothing."""
 
-    def test_for_the_demo_a_compiler_make_libbsd_libmd_ncurses_curl_and_socat_are_enough(self):
+    def test_for_the_demo_a_compiler_make_libbsd_libmd_ncurses_libev_curl_and_socat_are_enough(self):
         result = self.run_setup("demo")
         self.assertEqual(result.output, ("setup: nothing is missing for the demo\n", "", 0))
         self.assertEqual((self.calls(), os.listdir(self.services)), ([], []))
@@ -137,7 +137,8 @@ class Missing(SetUp):
     def test_the_compiler_and_make_are_among_it(self):
         self.without("cc", "make")
         self.run_setup("demo")
-        self.assertEqual(self.installed(), ["gcc", "libbsd-dev", "libc6-dev", "libmd-dev", "libncurses-dev", "make"],
+        self.assertEqual(self.installed(), ["gcc", "libbsd-dev", "libc6-dev", "libev-dev", "libmd-dev",
+                                            "libncurses-dev", "make"],
                          "and what only a compiler can say to be there")
 
     def test_headers_and_libraries_are_looked_for_where_the_compiler_looks(self):
