@@ -27,7 +27,7 @@ SANITIZE ?=
 # COVERAGE=1, with a BUILD of its own and gcc: src counts what is run of it, see scripts/coverage.
 COVERAGE ?=
 # The command's files have no library of their own: its unit tests include them.
-COUNTED = $(BUILD)/src/% $(BUILD)/tests/unit/test_cli_%
+COUNTED = $(BUILD)/src/% $(BUILD)/tests/unit/test_cli_% $(BUILD)/tests/unit/test_view_%
 
 # The library's own calls are short and many: with gcc they are inlined across files, which saves a fifth of what a
 # guarded call costs (make bench). Its objects hold ordinary code too, which is what the command and the tests link.
