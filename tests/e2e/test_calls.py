@@ -12,7 +12,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
+from fixtures import (BUILD, CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
                       eventually, services, stay_silent)
 from fixtures.storm import storm  # noqa: E402
 
@@ -193,9 +193,12 @@ class Calls(unittest.TestCase):
     def test_what_can_not_be_read_is_said(self):
         with open(self.sandbox.state, "w", encoding="ascii") as file:
             file.write("no folder")
-        result = self.sandbox.sockfuse("calls")
-        self.assertEqual(result.status, 1, result)
-        self.assertIn("can't be read", result.stderr)
+        self.sandbox.policy("[a:1]\n")
+        for words in (["calls"], ["calls", "--tree"], ["explain", "a:1"], ["report", "--trace", "-"],
+                      ["observe", "-p", self.sandbox.policy_path], ["events"], ["status", "--check"]):
+            result = self.sandbox.sockfuse(*words)
+            self.assertEqual(result.status, 2 if "--check" in words else 1, (words, result))
+            self.assertIn("can't be read", result.stderr, words)
 
     def test_another_builds_segment_is_said(self):
         server = self.silent()
@@ -207,6 +210,11 @@ class Calls(unittest.TestCase):
         result = self.sandbox.sockfuse("calls", "--json")
         self.assertEqual((result.status, json.loads(result.stdout)), (1, []))
         self.assertIn("newer build", result.stderr)
+        for words in (["calls", "--tree"], ["explain", server.destination], ["report", "--trace", "-"],
+                      ["observe", "-p", self.sandbox.policy_path], ["events"]):
+            result = self.sandbox.sockfuse(*words)
+            self.assertEqual(result.status, 1, (words, result))
+            self.assertIn("newer build", result.stderr, words)
 
     def test_what_each_process_keeps_to_itself_is_said(self):
         server = self.silent()
@@ -381,6 +389,26 @@ class Storm(unittest.TestCase):
                 self.assertLess(call["waited_ms"], 120_000)
                 seen += 1
         self.assertGreater(seen, 0)
+        self.look_otherwise(sandbox, server)
+
+    def look_otherwise(self, sandbox, server):
+        """What others make of the same segment is whole, and no more than can be."""
+        page = os.path.join(sandbox.folder, "page.html")
+        for _ in range(3):
+            result = sandbox.sockfuse("calls", "--tree", "--json")
+            self.assertEqual((result.status, result.stderr), (0, ""))
+            self.assertLessEqual(sum(wait["calls"] for wait in json.loads(result.stdout)["waits"]), 64)
+            result = sandbox.sockfuse("observe", "-p", sandbox.policy_path, "--json")
+            self.assertEqual((result.status, result.stderr), (0, ""))
+            (circuit,) = json.loads(result.stdout)["policies"][0]["circuits"]
+            self.assertLessEqual(circuit["most_waiting"], 64)
+            self.assertLess(circuit["latency"]["waited_ms"], circuit["counters"]["admitted"] * 120_000)
+            result = sandbox.sockfuse("report", "--trace", "-")
+            self.assertEqual((result.status, result.stderr), (0, ""))
+            json.loads(result.stdout)
+            result = sandbox.sockfuse("report", "-o", page)
+            if os.path.exists(os.path.join(BUILD, "report.html")):
+                self.assertEqual((result.status, result.stderr), (0, ""))
 
 
 if __name__ == "__main__":
