@@ -124,6 +124,10 @@ $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
 lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd that it needs
 	@BUILD=$(BUILD) scripts/lib32
 
+# For programs of another C library, as Alpine's; run finds it there.
+musl: ## the library for programs of musl, in $(BUILD)/musl
+	@BUILD=$(BUILD) scripts/musl
+
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
@@ -307,8 +311,8 @@ put_each = install -d '$(2)' && for file in $(1); do \
 install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(COMPDIR)'
 	$(call put,644,$(LIBRARY),$(DESTDIR)$(LIBDIR)/libsockfuse.so)
-	[ ! -e $(BUILD)/32/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/32' && \
-	    $(call put,644,$(BUILD)/32/libsockfuse.so,$(DESTDIR)$(LIBDIR)/32/libsockfuse.so); }
+	$(foreach kind,32 musl,[ ! -e $(BUILD)/$(kind)/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/$(kind)' && \
+	    $(call put,644,$(BUILD)/$(kind)/libsockfuse.so,$(DESTDIR)$(LIBDIR)/$(kind)/libsockfuse.so); } &&) :
 	[ ! -e $(DAEMON) ] || { install -d '$(DESTDIR)$(LIBEXECDIR)' && \
 	    $(call put,755,$(DAEMON),$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent); }
 	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
@@ -324,11 +328,12 @@ uninstall: ## remove what install put there
 	@! grep -qsF '$(LIBDIR)/libsockfuse.so' '$(DESTDIR)/etc/ld.so.preload' || \
 	    { echo '$(DESTDIR)/etc/ld.so.preload names the library: take it out of there first' >&2; exit 1; }
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent' \
-	    '$(DESTDIR)$(LIBDIR)/libsockfuse.so' '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so'
+	    '$(DESTDIR)$(LIBDIR)/libsockfuse.so' '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so' \
+	    '$(DESTDIR)$(LIBDIR)/musl/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
 	rm -f $(patsubst src/%,'$(DESTDIR)$(DATADIR)/%',$(METRICS))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse' '$(DESTDIR)$(DATADIR)/report.html'
-	rmdir '$(DESTDIR)$(LIBDIR)/32' 2>/dev/null || :
+	rmdir '$(DESTDIR)$(LIBDIR)/32' '$(DESTDIR)$(LIBDIR)/musl' 2>/dev/null || :
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)/metrics' '$(DESTDIR)$(DATADIR)'
 
 clean: ## remove what was built
@@ -339,7 +344,7 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all lib32 page deb test-deb fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
+.PHONY: all lib32 musl page deb test-deb fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
         fuzz-programs threaded-programs test-programs demo cascade test test-unit test-preload test-e2e matrix \
         check-sanitizers coverage fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:

@@ -43,6 +43,8 @@ static void print_doubts(const struct program *program)
     bool foreign;
     if (!library_find(&library))
         return;
+    if (program->examined)
+        library_take_fitting(&library, &program->elf);
     char *warning = program_warning(program, &library.elf, &foreign);
     if (warning != NULL)
         warnx("%s", warning);

@@ -222,10 +222,13 @@ char *program_warning(const struct program *program, const struct elf_facts *lib
         return format_text("%s is statically linked, so no library can be loaded into it: %s; use a dynamically linked "
                            "build",
                            binary, consequence);
-    if (strstr(elf->interpreter, "ld-musl") != NULL) {
+    if (elf->is_musl != library->is_musl && elf->has_interpreter) {
         *foreign = true;
-        return format_text("%s is built for musl (%s), but libsockfuse.so is for glibc: %s; use a glibc build", binary,
-                           elf->interpreter, consequence);
+        return elf->is_musl ? format_text("%s is built for musl (%s), but libsockfuse.so is for glibc: %s; make musl "
+                                          "builds one for it",
+                                          binary, elf->interpreter, consequence)
+                            : format_text("%s is built for glibc (%s), but libsockfuse.so is for musl: %s", binary,
+                                          elf->interpreter, consequence);
     }
     if (elf->bits != library->bits)
         return format_text("%s is a %d-bit program, but libsockfuse.so is %d-bit, and the loader will say so: %s; %s",

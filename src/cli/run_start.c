@@ -137,8 +137,8 @@ int run_start_prepare(struct run_start *start, struct run_request *request)
               "http-NNN will do nothing to %s's attempts; run it as root, or rehearse with refuse, delay and slow",
               request->command[0]);
     bool foreign;
-    if (start->program.examined && start->program.elf.bits != library.elf.bits)
-        library_take_narrow(&library);
+    if (start->program.examined)
+        library_take_fitting(&library, &start->program.elf);
     char *warning = program_warning(&start->program, &library.elf, &foreign);
     if (warning != NULL)
         warnx("%s", warning);

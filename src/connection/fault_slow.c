@@ -133,7 +133,7 @@ static size_t send_rest(int fd, const struct iovec *vector, size_t count, size_t
 {
     struct iovec parts[PARTS_MAX];
     struct msghdr message = {.msg_iov = parts};
-    for (size_t i = 0; i < count && message.msg_iovlen < PARTS_MAX; i++) {
+    for (size_t i = 0; i < count && (size_t)message.msg_iovlen < PARTS_MAX; i++) {
         size_t skipped = vector[i].iov_len < sent ? vector[i].iov_len : sent;
         sent -= skipped;
         if (vector[i].iov_len > skipped)

@@ -15,6 +15,8 @@
 
 /* What the kernel reads of a script's first line: BINPRM_BUF_SIZE. */
 #define FIRST_LINE_MAX 256
+/* Arguments and environment are a quarter of the stack at the most: execve(2). */
+#define STACK_AT_START_MAX (UINT64_C(1) << 28)
 
 static const char *base_name(const char *path)
 {
@@ -26,6 +28,22 @@ const char *program_name(void)
 {
     const char *name = program_invocation_short_name;
     return name[0] == '-' && name[1] ? name + 1 : name;
+}
+
+int program_arguments(char ***argv)
+{
+    static char *none[1];
+    const uintptr_t environment = (uintptr_t)environ, above = (uintptr_t)getauxval(AT_RANDOM);
+    *argv = none;
+    /* On the stack lie argc, argv, NULL, the environment, and above them what AT_RANDOM tells of: System V ABI, 3.4.1. */
+    if (environment >= above || above - environment > STACK_AT_START_MAX || environ[-1])
+        return 0;
+    char **first = environ - 1;
+    for (uintptr_t count = 0; (uintptr_t)first[-1] != count; count++)
+        if (!*--first)
+            return 0;
+    *argv = first;
+    return (int)(environ - 1 - first);
 }
 
 /* --- scripts --- */

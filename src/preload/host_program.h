@@ -12,6 +12,12 @@
 const char *program_name(void);
 
 /*
+ * What main is called with, as it stands in memory, for who is not told: (argc, argv), or 0 and no arguments where the
+ * environment is not the one that the kernel made any more.
+ */
+int program_arguments(char ***argv);
+
+/*
  * The program's name for people, the most telling one by which its policy could be found: of a script its own, not its
  * interpreter's. It points into argv or the auxiliary vector. Looks at the file system: for a script two stat(2), for
  * an interpreter also at what it is about to read.

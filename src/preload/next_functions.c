@@ -9,11 +9,13 @@
 #include "preload/next_functions.h"
 
 #include <elf.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/libc.h"
+#include LIBC_OWN_HEADER
 
 #define SYMBOL_TYPE(info) ELF64_ST_TYPE(info) /* the same in 32 bit */
 #define SYMBOL_BINDING(info) ELF64_ST_BIND(info)
@@ -140,7 +142,7 @@ static int look(struct dl_phdr_info *object, size_t size, void *context)
 
 void next_functions(const void *self, const char *names, size_t count, void **found)
 {
-    const char *(*of_libc)(void) = gnu_get_libc_version;
+    __typeof__(&LIBC_OWN) of_libc = LIBC_OWN;
     struct search search = {.self = (uintptr_t)self, .names = names, .count = count, .found = found};
     memcpy(&search.libc, &of_libc, sizeof search.libc);
     memset(found, 0, count * sizeof *found);

@@ -5,7 +5,6 @@
 #include "preload/real.h"
 
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/libc.h"
+#include LIBC_OWN_HEADER
 #include "connection/system.h"
 #include "preload/next_functions.h"
 
@@ -64,7 +65,7 @@ struct real real = {
 
 static int real_ioctl(int fd, unsigned long request, void *argument)
 {
-    return ioctl(fd, request, argument);
+    return ioctl(fd, (LIBC_IOCTL_REQUEST)request, argument);
 }
 
 /* What the judging asks: the functions behind the wrappers, and those in front of which nothing stands. */
@@ -161,7 +162,7 @@ bool real_is_another_copy(void)
 
 bool real_is_anothers(const void *pointer_to_function)
 {
-    const char *(*of_libc)(void) = gnu_get_libc_version;
+    __typeof__(&LIBC_OWN) of_libc = LIBC_OWN;
     struct object libc = object_of(&of_libc), behind = object_of(pointer_to_function);
     return libc.path && behind.path && libc.base != behind.base;
 }
@@ -207,7 +208,11 @@ ssize_t bare_write(int fd, const void *buffer, size_t count)
 /* The one of the name takes the locks of 64 bits also in a program of 32. */
 int bare_fcntl(int fd, int command, long argument)
 {
+#if LIBC_HAS_FCNTL64
     return real.fcntl64(fd, command, argument);
+#else
+    return real.fcntl(fd, command, argument);
+#endif
 }
 
 int bare_getsockopt(int fd, int level, int option, void *value, socklen_t *length)

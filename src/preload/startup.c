@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/bare.h"
 #include "base/clock.h"
 #include "base/frame.h"
@@ -281,10 +282,31 @@ static bool become_ready(struct policy *policy)
     return attached;
 }
 
+/* Where the status is not told, a call that still waits for its answer at the end is nobody's fault. */
+#if LIBC_HAS_ON_EXIT
+static void at_exit(void)
+{
+    on_exit(connection_exit_handler, NULL);
+}
+#else
+static void exits(void)
+{
+    connection_exit_handler(0, NULL);
+}
+
+static void at_exit(void)
+{
+    atexit(exits);
+}
+#endif
+
 /* A process that no policy is for looks for one, and that is all it costs:
  * the real functions are then found as they are called. */
-__attribute__((constructor)) static void start(int argc, char **argv) /* glibc hands them to every constructor */
+__attribute__((constructor)) static void start(int argc, char **argv)
 {
+#if !LIBC_HANDS_ARGUMENTS
+    argc = program_arguments(&argv);
+#endif
     const char *off = secure_getenv("SOCKFUSE");
     if (getauxval(AT_SECURE) || (off && !strcmp(off, "off")) || sockfuse_command != NULL)
         return;
@@ -299,7 +321,7 @@ __attribute__((constructor)) static void start(int argc, char **argv) /* glibc h
     bool is_ready = policy && policy->target_count && become_ready(policy);
     use_own_clock();
     if (is_ready) {
-        on_exit(connection_exit_handler, NULL);
+        at_exit();
         atomic_store_explicit(&engine.ready, true, memory_order_release);
     }
     errno = keep;

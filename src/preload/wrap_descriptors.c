@@ -2,6 +2,7 @@
  * wrap_descriptors.c - one connection under several numbers: dup, dup2, dup3, fcntl.
  */
 #define _GNU_SOURCE
+#include "base/libc.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
 
@@ -29,8 +30,10 @@ int wrap_fcntl(int fd, int command, long argument)
     return fcntl_duplicates(command) ? wrapper_duplicated(fd, result) : result;
 }
 
+#if LIBC_HAS_FCNTL64
 int wrap_fcntl64(int fd, int command, long argument)
 {
     int result = real.fcntl64(fd, command, argument);
     return fcntl_duplicates(command) ? wrapper_duplicated(fd, result) : result;
 }
+#endif

@@ -7,8 +7,13 @@
  * must end in a jump.
  */
 #define _GNU_SOURCE
+#include "base/libc.h"
 #include "connection/engine.h"
 #include "preload/real.h"
+
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 0 /* a libc that does not know it */
+#endif
 
 static inline int without_deepbind(int flags)
 {
@@ -20,7 +25,9 @@ JUMPS void *wrap_dlopen(const char *file, int flags)
     JUMP real.dlopen(file, without_deepbind(flags));
 }
 
+#if LIBC_HAS_DLMOPEN
 JUMPS void *wrap_dlmopen(Lmid_t space, const char *file, int flags)
 {
     JUMP real.dlmopen(space, file, without_deepbind(flags));
 }
+#endif

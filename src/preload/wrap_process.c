@@ -7,6 +7,7 @@
  * probe whose connection another program is to have is settled.
  */
 #define _GNU_SOURCE
+#include "base/libc.h"
 #include "connection/lineage.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
@@ -51,7 +52,7 @@ JUMPS FILE *wrap_popen(const char *command, const char *mode)
     JUMP real.popen(command, mode);
 }
 
-#if __GLIBC_PREREQ(2, 34)
+#if LIBC_HAS__FORK
 JUMPS pid_t wrap__Fork(void)
 {
     lineage_note_child();
@@ -59,7 +60,7 @@ JUMPS pid_t wrap__Fork(void)
 }
 #endif
 
-#if __GLIBC_PREREQ(2, 39)
+#if LIBC_HAS_PIDFD_SPAWN
 JUMPS int wrap_pidfd_spawn(int *fd, const char *path, const void *actions, const void *attributes,
                            char *const *arguments, char *const *environment)
 {
@@ -139,7 +140,7 @@ JUMPS int wrap_execle(const char *path, long a, long b, long c, long d, long e)
     JUMP real.execle(path, a, b, c, d, e);
 }
 
-#if __GLIBC_PREREQ(2, 34)
+#if LIBC_HAS_EXECVEAT
 JUMPS int wrap_execveat(int folder, const char *path, char *const *arguments, char *const *environment, int flags)
 {
     wrapper_executing(false);

@@ -23,6 +23,7 @@
 #include "base/frame.h"
 #include "base/text.h"
 #include "segment/folder.h"
+#include "segment/newer_calls.h"
 
 /*
  * The tmpfs of older kernels gives all of an allocation up when a signal comes: in pieces, a program with a fast

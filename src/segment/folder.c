@@ -234,7 +234,7 @@ OWN_FRAME bool folder_each_name(int folder, bool (*visit)(const char *name, void
     if (lseek(folder, 0, SEEK_SET) != 0)
         return false;
     for (;;) {
-        ssize_t bytes = getdents64(folder, buffer, sizeof buffer);
+        ssize_t bytes = getdents64(folder, (void *)buffer, sizeof buffer);
         if (bytes <= 0)
             return bytes == 0;
         for (ssize_t at = 0; at < bytes;) {

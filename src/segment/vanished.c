@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
+#include "segment/newer_calls.h"
 
 /* --- the standpoint --- */
 

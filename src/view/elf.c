@@ -142,8 +142,17 @@ bool elf_is_asan(const char *name)
     return strncmp(name, gcc, sizeof gcc - 1) == 0 || strncmp(name, clang, sizeof clang - 1) == 0;
 }
 
-/* Whether one of `count` bytes of dynamic entries asks for AddressSanitizer's runtime; `names` ends with a zero. */
-static bool asks_for_asan(const char *entries, size_t count, bool wide, const char *names, size_t names_size)
+/* Of a library that it asks for. glibc's is libc.so.6; musl's has the one or the other name, by the distribution. */
+static void note_needed(const char *name, struct elf_facts *facts)
+{
+    static const char alpines[] = "libc.musl-";
+    facts->needs_asan |= elf_is_asan(name);
+    facts->is_musl |= strcmp(name, "libc.so") == 0 || strncmp(name, alpines, sizeof alpines - 1) == 0;
+}
+
+/* What `count` bytes of dynamic entries ask for; `names` ends with a zero. */
+static void examine_entries(const char *entries, size_t count, bool wide, const char *names, size_t names_size,
+                            struct elf_facts *facts)
 {
     const size_t size = wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
     for (size_t at = 0; count - at >= size; at += size) {
@@ -158,31 +167,29 @@ static bool asks_for_asan(const char *entries, size_t count, bool wide, const ch
         }
         if (entry.d_tag == DT_NULL)
             break;
-        if (entry.d_tag == DT_NEEDED && entry.d_un.d_val < names_size && elf_is_asan(names + entry.d_un.d_val))
-            return true;
+        if (entry.d_tag == DT_NEEDED && entry.d_un.d_val < names_size)
+            note_needed(names + entry.d_un.d_val, facts);
     }
-    return false;
 }
 
-static bool needs_asan(int descriptor, bool wide, const struct tables *tables)
+static void examine_dynamic(int descriptor, bool wide, const struct tables *tables, struct elf_facts *facts)
 {
     struct part dynamic = {0}, names;
     unsigned int count = tables->section_count;
     if (count > SECTIONS_MAX)
-        return false;
+        return;
     for (unsigned int i = 0; i < count && dynamic.type != SHT_DYNAMIC; i++)
         if (!read_section(descriptor, wide, tables, i, &dynamic))
-            return false;
+            return;
     if (dynamic.type != SHT_DYNAMIC || dynamic.size > NAMES_MAX || dynamic.link >= count ||
         !read_section(descriptor, wide, tables, dynamic.link, &names) || names.size > NAMES_MAX)
-        return false;
+        return;
     char *entries = allocate((size_t)dynamic.size + 1, 1), *text = allocate((size_t)names.size + 1, 1);
-    bool found = read_at(descriptor, entries, (size_t)dynamic.size, dynamic.offset) &&
-                 read_at(descriptor, text, (size_t)names.size, names.offset) &&
-                 asks_for_asan(entries, (size_t)dynamic.size, wide, text, (size_t)names.size);
+    if (read_at(descriptor, entries, (size_t)dynamic.size, dynamic.offset) &&
+        read_at(descriptor, text, (size_t)names.size, names.offset))
+        examine_entries(entries, (size_t)dynamic.size, wide, text, (size_t)names.size, facts);
     free(entries);
     free(text);
-    return found;
 }
 
 static void examine_segments(int descriptor, bool wide, const struct tables *tables, struct elf_facts *facts)
@@ -223,5 +230,6 @@ void elf_examine(int descriptor, struct elf_facts *facts)
     examine_segments(descriptor, wide, &tables, facts);
     if (!facts->is_go)
         facts->is_go = has_go_section(descriptor, wide, &tables);
-    facts->needs_asan = needs_asan(descriptor, wide, &tables);
+    facts->is_musl = strstr(facts->interpreter, "ld-musl") != NULL;
+    examine_dynamic(descriptor, wide, &tables, facts);
 }

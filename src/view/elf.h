@@ -19,6 +19,7 @@ struct elf_facts {
     bool has_interpreter; /* PT_INTERP: false in a static program, and in the dynamic loader itself */
     bool is_go;           /* by its build information, which also stripped binaries keep */
     bool needs_asan;      /* AddressSanitizer's runtime as a library (gcc's way), which wants to be loaded first */
+    bool is_musl;         /* by its loader, or by what it calls its C library */
     char interpreter[PATH_MAX];
 };
 

@@ -82,20 +82,26 @@ static void append_others(char *list, const char *preload)
     }
 }
 
-void library_take_narrow(struct library *library)
+static bool fits(const struct elf_facts *library, const struct elf_facts *program)
 {
-    struct library narrow = {0};
-    char *path =
-        format_text("%.*s32/%s", (int)(strrchr(library->path, '/') - library->path + 1), library->path, file_name);
-    int descriptor = realpath(path, narrow.path) != NULL ? open(narrow.path, O_RDONLY | O_CLOEXEC) : -1;
+    return library->is_elf && library->bits == program->bits && library->is_musl == program->is_musl;
+}
+
+void library_take_fitting(struct library *library, const struct elf_facts *program)
+{
+    struct library other = {0};
+    if (!program->is_elf || fits(&library->elf, program))
+        return;
+    char *path = format_text("%.*s%s/%s", (int)(strrchr(library->path, '/') - library->path + 1), library->path,
+                             program->is_musl ? "musl" : "32", file_name);
+    int descriptor = realpath(path, other.path) != NULL ? open(other.path, O_RDONLY | O_CLOEXEC) : -1;
     free(path);
     if (descriptor < 0)
         return;
-    elf_examine(descriptor, &narrow.elf);
+    elf_examine(descriptor, &other.elf);
     close(descriptor);
-    if (narrow.elf.is_elf && narrow.elf.bits != library->elf.bits &&
-        narrow.path[strcspn(narrow.path, separators)] == '\0')
-        *library = narrow;
+    if (fits(&other.elf, program) && other.path[strcspn(other.path, separators)] == '\0')
+        *library = other;
 }
 
 char *library_preloaded(const struct library *library, const char *preload)

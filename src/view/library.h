@@ -24,10 +24,11 @@ struct library {
 bool library_find(struct library *library);
 
 /*
- * Takes the library for programs of the other word size instead, which make lib32 leaves in the folder `32` beside the
- * one for this machine; nothing changes where there is none that can be used.
+ * Takes the library that fits the program instead: for the other word size the one that make lib32 leaves in the folder
+ * `32` beside that for this machine, for musl that of make musl in `musl`. Nothing changes where there is none that can
+ * be used.
  */
-void library_take_narrow(struct library *library);
+void library_take_fitting(struct library *library, const struct elf_facts *program);
 
 /* `preload` (LD_PRELOAD as it is, or NULL) with the library before everything else, and only once. To be freed. */
 char *library_preloaded(const struct library *library, const char *preload);

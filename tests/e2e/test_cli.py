@@ -337,14 +337,6 @@ class Unguarded(CommandLine):
             self.assertRegex(result.stderr.splitlines()[0], pattern)
         return result
 
-    def test_a_program_of_another_libc_is_not_even_offered_the_library(self):
-        if shutil.which("musl-gcc") is None:
-            self.skipTest("musl-gcc is not installed")
-        path = os.path.join(self.sandbox.folder, "musl")
-        subprocess.run(["musl-gcc", "-x", "c", "-", "-o", path], input=SOURCE, text=True, check=True)
-        result = self.warns([path], "musl", re.escape(path))
-        self.assertEqual(len(result.stderr.splitlines()), 1)  # its loader would end it: Error relocating
-
     def test_a_go_program_is_known_by_its_build_information(self):
         source = "__attribute__((section(\".go.buildinfo\"), used)) static char info[32]; " + SOURCE
         self.warns([self.program("go", source=source)], "Go")

@@ -134,6 +134,7 @@ static void the_interpreter_is_told_by_name(void **state)
     (void)state;
     assert_true(facts.has_interpreter);
     assert_string_equal(facts.interpreter, name);
+    assert_true(facts.is_musl);
 }
 
 static void an_interpreter_without_an_end_or_beyond_the_file_is_not_read_on(void **state)
