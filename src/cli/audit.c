@@ -107,8 +107,12 @@ static bool may_go_on(const struct audit *audit, const struct audit_wish *wish)
     }
     if (audit->destination_count > 0)
         return true;
+    char within[SPAN_TEXT_MAX];
     if (wish->policy_file != NULL || wish->patterns.count > 0)
         warnx("%s called nobody whom %s takes", command, wish->policy_file != NULL ? wish->policy_file : "-t");
+    else if (!bare->has_ended || bare->left_some)
+        warnx("%s called nobody within %s: if it is a server, it has to be asked for something in each run", command,
+              span_format(audit->limit_ns, within));
     else
         warnx("%s called nobody: there is nothing to audit (what a static or Go program calls is not seen)", command);
     tell_of_input(command);

@@ -187,9 +187,8 @@ static bool may_make_deaf(void)
 
 const char *audit_stage_left_out(const struct audit_destination *destination, const char *fault)
 {
-    static const char nameless[] = "its name can't be written as a pattern",
-                      path[] = "a UNIX socket takes refuse alone", no_http[] = "no HTTP was seen",
-                      forbidden[] = "this kernel lets root alone make a socket deaf";
+    static const char nameless[] = "its name can't be written as a pattern", path[] = "it is a UNIX socket",
+                      no_http[] = "no HTTP was seen", forbidden[] = "this kernel lets root alone make a socket deaf";
     static int may = -1;
     char *pattern = pattern_of(destination->name);
     free(pattern);

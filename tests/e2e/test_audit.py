@@ -147,7 +147,7 @@ class Programs(Audited):
         result = self.audit("--limit", SHORT, "--", "redis-cli", "-s", redis.path, "get", "a")
         self.assertEqual(result.status, 0, result)
         self.assertRegex(result.stdout, rf"(?m)^unix:{redis.path} +refuse +was refused, retried once ")
-        self.assertIn(f"Not played to unix:{redis.path}: hang, silence, reset, http-503 (a UNIX socket takes refuse alone)",
+        self.assertIn(f"Not played to unix:{redis.path}: hang, silence, reset, http-503 (it is a UNIX socket)",
                       result.stdout)
 
     def test_a_forking_server_is_seen_whole_and_ended_whole(self):
@@ -159,6 +159,15 @@ class Programs(Audited):
         self.assertGreaterEqual(silence["gave_up"]["count"], 2, silence)
         self.assertEqual((rows["refuse"]["result"], rows["refuse"]["stopped"]), ("told", True))
         self.assertEqual(subprocess.run(["pgrep", "-f", server.url], check=False, capture_output=True).stdout, b"")
+
+    def test_the_kernels_patience_is_not_the_programs(self):
+        server = self.server()
+        code = ("import socket, sys\ns = socket.socket()\n"
+                "s.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 700)\n"
+                "s.connect(('127.0.0.1', int(sys.argv[1])))\n")
+        rows, _ = self.found("--limit", LONG, "--faults", "hang", "--", *self.python(code, server.port))
+        self.assertEqual((rows["hang"]["result"], rows["hang"]["kernel_gave_up"]["count"]), ("by-kernel", 1), rows)
+        self.assertRegex(rows["hang"]["text"], r"\Athe kernel gave up after \S+\Z")
 
     def test_a_status_can_not_be_played_inside_tls(self):
         server = self.server(over_tls(answer_http), secure=True)
@@ -213,6 +222,9 @@ class Without(Audited):
         self.assertIn("sockfuse:   what it says\n", told)
         self.assertIn("killed by signal 9 without any fault", self.refused("--", "sh", "-c", "kill -9 $$"))
         self.assertEqual(server.connections, 1)
+
+    def test_a_server_that_nobody_asks_calls_nobody(self):
+        self.assertIn("has to be asked", self.refused("--limit", "100ms", "--", "sleep", "60"))
 
     def test_who_calls_nobody_or_can_not_be_started_or_needs_a_terminal(self):
         self.assertIn("true called nobody", self.refused("--", "true"))
