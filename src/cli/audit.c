@@ -182,6 +182,10 @@ int command_audit(int argc, char **argv)
     audit_streams_begin();
     staged_runs_begin();
     const int status = audit_command(&audit, &wish);
+    for (size_t i = 0; i < audit.run_count; i++)
+        free(audit.runs[i].findings);
+    free(audit.runs);
+    free(audit.destinations);
     staged_runs_end();
     return status;
 }

@@ -24,12 +24,12 @@
 /* --- what all runs have ------------------------------------------------------------------------------------------- */
 
 /* Nothing ends a wait but the program, and every outcome is noted. */
-static void ask(struct run_request *request, const struct audit_wish *wish, const char *inject)
+static void ask(struct run_request *request, const struct audit_wish *wish, const char *inject, const char *own)
 {
     *request = (struct run_request){
         .options = {{"mode=observe", "record=all", "connect_timeout=30d", "response_timeout=off", "abandon_after=50ms",
                      "enforce_timeouts=no", "fallback=none", "max_connections=0", "circuit=destination", "scope=host",
-                     own_circuits_option(), inject},
+                     own, inject},
                     12},
         .command = wish->command,
         .strict = true,
@@ -123,7 +123,7 @@ static int stage(struct eye *eye, const struct audit_wish *wish, struct run_requ
         eye->look.segment = &eye->selected.segment;
         status = go(eye, wish, start, course);
         own_circuits_give_back(&eye->selected, start->policy, false, 0);
-        segment_detach(&eye->selected.segment);
+        own_circuits_close(&eye->selected);
     }
     if (start->policy != NULL)
         policy_free(start->policy);
@@ -138,12 +138,15 @@ int audit_stage_bare(struct audit *audit, const struct audit_wish *wish)
 {
     static struct run_request request;
     struct eye eye = {.audit = audit, .hard_ns = audit->limit_ns};
-    ask(&request, wish, "inject=none");
+    char *own = own_circuits_option();
+    ask(&request, wish, "inject=none", own);
     request.policy_file = wish->policy_file;
     request.patterns = wish->patterns;
     if (wish->policy_file == NULL && wish->patterns.count == 0)
         request.patterns = (struct run_list){{"*.:*", "*:*", "unix:*"}, 3};
-    return stage(&eye, wish, &request, &audit->bare);
+    const int status = stage(&eye, wish, &request, &audit->bare);
+    free(own);
+    return status;
 }
 
 /* --- with one ----------------------------------------------------------------------------------------------------- */
@@ -224,11 +227,13 @@ int audit_stage_fault(struct audit *audit, const struct audit_wish *wish, struct
         .number = number,
     };
     char *inject = format_text("inject=%s", run->fault), *pattern = pattern_of(run->destination->name);
-    ask(&request, wish, inject);
+    char *own = own_circuits_option();
+    ask(&request, wish, inject, own);
     request.patterns = (struct run_list){{pattern}, 1};
     audit_progress_begin(audit, run, number, wish->is_verbose);
     const int status = stage(&eye, wish, &request, &run->course);
     free(inject);
     free(pattern);
+    free(own);
     return status;
 }

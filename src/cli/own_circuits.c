@@ -14,7 +14,7 @@
 #include "segment/removal.h"
 #include "segment/segment.h"
 
-const char *own_circuits_option(void)
+char *own_circuits_option(void)
 {
     uint32_t number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
@@ -55,6 +55,14 @@ bool own_circuits_open(struct selected *selected, const struct policy *policy)
     return open_them(selected, policy, false);
 }
 
+void own_circuits_close(struct selected *selected)
+{
+    segment_detach(&selected->segment);
+    free(selected->identity);
+    free(selected->user); /* the other texts are the same */
+    *selected = (struct selected){.identity = NULL};
+}
+
 static void tell_kept(const struct selected *selected, size_t left)
 {
     if (left > 0)
@@ -69,7 +77,7 @@ void own_circuits_give_back(const struct selected *selected, const struct policy
     struct selected own = {.identity = NULL};
     if (!keep && open_them(&own, policy, true)) {
         const enum removal removal = segment_remove(&own.segment, NULL);
-        segment_detach(&own.segment);
+        own_circuits_close(&own);
         if (removal == REMOVAL_DONE)
             return;
     }
