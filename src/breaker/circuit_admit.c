@@ -109,12 +109,12 @@ static enum visit_step admit_once(struct visit *visit, struct ticket *ticket)
     case CIRCUIT_CLOSED:
         return take_ticket(ticket, visit, visit->word.generation, 0);
     case CIRCUIT_OPEN:
-        if (visit->caller->unprobed ||
+        if (visit->caller->unprobed || visit->caller->never_probes ||
             backoff_left_ns(visit->circuit, visit->settings, visit->word.deadline, visit->now_ns) > 0)
             return REFUSED;
         return claim_probe(visit, ticket);
     case CIRCUIT_HALF_OPEN:
-        return admit_half_open(visit, ticket);
+        return visit->caller->never_probes ? REFUSED : admit_half_open(visit, ticket);
     default: /* corrupt: a fresh closed word; its new generation makes late whatever was admitted before */
         visit_replace(visit, (struct word){.state = CIRCUIT_CLOSED,
                                            .generation = serial_draw(visit->circuit, WORD_GENERATION_BITS)});

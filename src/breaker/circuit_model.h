@@ -111,6 +111,7 @@ struct caller {
      */
     _Atomic uint64_t *token;
     bool unprobed;      /* it must not begin a probe: an open circuit stays so, whatever its pause says */
+    bool never_probes;  /* a circuit that is not closed refuses it, whatever is due */
     bool counts_itself; /* it counts COUNT_ADMITTED, beside the step that makes the call known */
 };
 

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-_Static_assert(COUNT_FAILURE_KIND + FAILURE_KINDS <= COUNT_HALF_OPENED, "kinds fit");
+_Static_assert(COUNT_FAILURE_KIND + FAILURE_KINDS <= COUNT_RETRIES_DENIED, "kinds fit");
 _Static_assert(COUNT_CLOSED < COUNT_NEUTRAL_REASON, "transitions fit below the reasons");
 _Static_assert(COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNT_REFUSED_BY, "reasons fit");
 _Static_assert(COUNTERS * sizeof(uint64_t) % 64 == 0, "a shard is whole cache lines");

@@ -39,6 +39,8 @@ enum counter {
     COUNT_INJECTED,      /* attempts that were given a fault in rehearsal; each has its outcome above as well */
     COUNT_FALLBACK,      /* refused attempts that were connected to the fallback instead; also COUNT_REFUSED */
     COUNT_PROBES, /* leases that were taken; what became of them is in two of the above, or they came to nothing */
+    COUNT_RETRIES_DENIED = 28, /* failed attempts that were not tried again for want of budget */
+    COUNT_RETRIES = 29,     /* attempts that tried a failed one again; each is admitted, and has its outcome, above */
     COUNT_HALF_OPENED = 30, /* transitions to half-open, and to closed, as COUNT_OPENED has those to open */
     COUNT_CLOSED = 31,
     COUNTERS = 64

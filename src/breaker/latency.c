@@ -14,7 +14,6 @@
 
 #define NS_PER_US UINT64_C(1000)
 #define SECOND_NS UINT64_C(1000000000)
-#define SLOT_NS (10 * SECOND_NS)
 #define RECENT_S 60u
 #define RECENT_SLOTS 6u
 #define LOOK_NS UINT64_C(10000000)
@@ -50,12 +49,6 @@ static uint64_t load(const _Atomic uint64_t *word)
 static bool swap(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
 {
     return atomic_compare_exchange_weak_explicit(word, expected, desired, memory_order_relaxed, memory_order_relaxed);
-}
-
-/* Never 0, which an empty slot has. */
-static uint32_t period_at(uint64_t now_ns)
-{
-    return (uint32_t)(now_ns / SLOT_NS) + 1;
 }
 
 /* Whoever comes first in a period takes the slot over; one that was held up since an earlier one may take it back. */
@@ -113,7 +106,7 @@ void latency_note(struct latency *latency, const struct wait *wait, uint64_t now
     const bool is_long = wait->waited_ns >= LATENCY_LONG_NS;
     const uint32_t stands_for = is_long ? 1 : wait->stands_for, bucket = histogram_bucket(wait->waited_ns);
     const uint64_t new_ns = wait->waited_ns > wait->noted_ns ? wait->waited_ns - wait->noted_ns : 0;
-    struct latency_slot *slot = &latency->slots[period_at(now_ns) % LATENCY_SLOTS];
+    struct latency_slot *slot = &latency->slots[latency_period_at(now_ns) % LATENCY_SLOTS];
 
     if (stands_for == 0)
         return;
@@ -124,11 +117,11 @@ void latency_note(struct latency *latency, const struct wait *wait, uint64_t now
     if (wait->ends_call && wait->kind != WAIT_IN_VAIN)
         add_sample(latency, bucket, stands_for, now_ns);
     if (wait->ends_call)
-        count_call(&slot->calls, period_at(now_ns), stands_for);
+        count_call(&slot->calls, latency_period_at(now_ns), stands_for);
     if (new_ns > 0)
         atomic_fetch_add_explicit(&latency->waited_us, (new_ns + NS_PER_US / 2) / NS_PER_US * stands_for,
                                   memory_order_relaxed);
-    keep_longest(&slot->longest, period_at(now_ns), wait->waited_ns / NS_PER_US);
+    keep_longest(&slot->longest, latency_period_at(now_ns), wait->waited_ns / NS_PER_US);
     raise(&latency->longest_ns, wait->waited_ns);
 }
 
@@ -195,17 +188,30 @@ static void read_samples(const struct latency *latency, uint64_t now_ns, struct 
 
 static void read_slots(const struct latency *latency, uint64_t now_ns, struct latency_view *view)
 {
-    const uint32_t present = period_at(now_ns);
+    const uint32_t present = latency_period_at(now_ns);
 
     for (unsigned int slot = 0; slot < LATENCY_SLOTS; slot++) {
-        uint64_t calls = load(&latency->slots[slot].calls), longest = load(&latency->slots[slot].longest);
+        uint64_t longest = load(&latency->slots[slot].longest);
 
-        if (present - upper(calls) < RECENT_SLOTS)
-            view->recent_calls += lower(calls);
         if (present - upper(longest) < RECENT_SLOTS && lower(longest) * NS_PER_US > view->recent_longest_ns)
             view->recent_longest_ns = lower(longest) * NS_PER_US;
     }
-    view->recent_span_ns = (RECENT_SLOTS - 1) * SLOT_NS + now_ns % SLOT_NS;
+    view->recent_calls = latency_calls(latency, RECENT_SLOTS, now_ns);
+    view->recent_span_ns = (RECENT_SLOTS - 1) * LATENCY_SLOT_NS + now_ns % LATENCY_SLOT_NS;
+}
+
+uint64_t latency_calls(const struct latency *latency, uint32_t periods, uint64_t now_ns)
+{
+    const uint32_t present = latency_period_at(now_ns);
+    uint64_t sum = 0;
+
+    for (unsigned int slot = 0; slot < LATENCY_SLOTS; slot++) {
+        uint64_t calls = load(&latency->slots[slot].calls);
+
+        if (present - upper(calls) < periods)
+            sum += lower(calls);
+    }
+    return sum;
 }
 
 void latency_read(const struct latency *latency, uint64_t now_ns, struct latency_view *view)

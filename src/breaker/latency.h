@@ -1,7 +1,8 @@
 /*
  * latency.h - for how long a circuit's calls have waited: since it was made, and over the last minute.
  *
- * Lies in memory that processes share, apart from the circuit, which decides nothing by it. Who settles a call, or finds
+ * Lies in memory that processes share, apart from the circuit, which decides nothing by it (but retries are a share of
+ * its calls: retry.h). Who settles a call, or finds
  * an attempt connected, notes the wait; a busy connection measures some of its calls only, each of which then stands
  * for several. Time is an argument: the circuits' clock for when, and whatever clock the caller has for how long.
  * Wait-free, async-signal-safe, no system call. A death between two steps leaves a wait in a part of the sums alone.
@@ -16,6 +17,8 @@
 
 #define LATENCY_SAMPLES 1024u
 #define LATENCY_SLOTS 8u
+/* So long the circuits' clock is in one of them. */
+#define LATENCY_SLOT_NS UINT64_C(10000000000)
 
 /* What ended a wait. */
 enum wait_kind {
@@ -84,6 +87,16 @@ struct latency_view {
     uint64_t recent_span_ns; /* the time that recent_calls were counted in: 50 to 60 seconds */
 };
 void latency_read(const struct latency *latency, uint64_t now_ns, struct latency_view *view);
+
+/*
+ * The period of a moment, of LATENCY_SLOT_NS, as the slots bear it; never 0. And how many calls have ended in so many
+ * periods, LATENCY_SLOTS - 1 at the most, with the present one.
+ */
+static inline uint32_t latency_period_at(uint64_t now_ns)
+{
+    return (uint32_t)(now_ns / LATENCY_SLOT_NS) + 1;
+}
+uint64_t latency_calls(const struct latency *latency, uint32_t periods, uint64_t now_ns);
 
 /*
  * So many seconds ago the last wait ended that was measured and not in vain; up to three days are told apart. False:

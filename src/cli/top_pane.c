@@ -204,6 +204,7 @@ static unsigned int event_style(const struct event *event)
     case EVENT_PROBE:
     case EVENT_FORCED:
     case EVENT_HELD:
+    case EVENT_RETRY:
         return STYLE_YELLOW;
     case EVENT_CLOSE:
         return STYLE_GREEN;

@@ -143,7 +143,8 @@ OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, cons
 {
     const struct target *target = attempt->target;
     ticket->error = target->on_open;
-    if (sends || (target->fallback.host[0] == '\0' && target->fallback.at[0].family == ENDPOINT_NONE) ||
+    if (sends || attempt->is_retry ||
+        (target->fallback.host[0] == '\0' && target->fallback.at[0].family == ENDPOINT_NONE) ||
         !diversion_fallback(&ticket->elsewhere, fd, &target->fallback))
         return PASSAGE_REFUSED;
     struct circuit *circuit = circuits_at(&station->segment, attempt->circuit);
@@ -152,28 +153,6 @@ OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, cons
     ticket->fallback = true;
     ticket->entry = aside_track(fd, attempt, policy, station);
     return PASSAGE_DIVERTED;
-}
-
-bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
-                       int *result)
-{
-    struct connection *connection = judgement_of(ticket->entry);
-    if (!ticket->delay_ns || !connection) {
-        const struct elsewhere *elsewhere = &ticket->elsewhere;
-        *result = ticket->limit.way == LIMIT_BARE
-                      ? sys.connect(ticket->fd, &elsewhere->address.any, elsewhere->length)
-                      : connection_connect(ticket, &elsewhere->address.any, elsewhere->length);
-        return true;
-    }
-    if (!sends) {
-        *result = rehearsal_connect_late(connection, ticket, address, length);
-        return true;
-    }
-    *result = -1;
-    if (rehearsal_wait(connection, ticket->delay_ns))
-        return false;
-    errno = EINTR;
-    return true;
 }
 
 /* This thread was late, and what it was admitted by is another segment by now (station.h): the attempt passes. */
@@ -228,6 +207,7 @@ OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd,
         .siblings = destination.siblings,
         .sibling_count = destination.sibling_count,
         .shard = shard_here(),
+        .is_retry = ticket->retry != 0,
     };
     left_behind_look(now.real_ns);
     deferred_resolve(station, attempt.circuit, attempt.address_key);
@@ -252,7 +232,7 @@ enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t 
                               struct attempt_ticket *ticket)
 {
     enum passage passage;
-    memset(ticket, 0, offsetof(struct attempt_ticket, elsewhere));
+    memset(&ticket->entry, 0, offsetof(struct attempt_ticket, elsewhere) - offsetof(struct attempt_ticket, entry));
     ticket->fd = fd;
     ticket->sends = sends;
     ticket->at = address;
@@ -310,8 +290,19 @@ static bool is_at_once(const struct attempt_ticket *ticket, const struct connect
     return ns < AT_ONCE_NS || !socket_has_port(ticket->fd);
 }
 
+/* connect returned that error, which is the attempt's. */
+static void note_error(struct attempt_ticket *ticket, struct connection *connection, int error)
+{
+    struct outcome outcome = judgement_settle(connection, SEEN_ERROR, error, is_at_once(ticket, connection));
+    /* One whose wait was ended may have been charged before: then nothing was decided now. */
+    const bool is_ended = error == ETIMEDOUT && ticket->limit.way != LIMIT_BARE;
+    const bool is_charged = outcome.verdict == VERDICT_NONE && is_ended && connection->place.call != CALL_NONE;
+    ticket->fails = outcome.verdict == VERDICT_FAILURE || is_charged;
+    ticket->kind = (uint8_t)(is_charged ? FAILURE_CONNECT_TIMEOUT : outcome.kind);
+}
+
 /* What became of the connect, for the call. */
-static void note_result(const struct attempt_ticket *ticket, int result, int error)
+static void note_result(struct attempt_ticket *ticket, int result, int error)
 {
     /* Another thread may have closed the descriptor while connect waited (Java does): then that close was the end. */
     if (descriptor_get(ticket->fd) != ticket->entry)
@@ -336,10 +327,10 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
     case EINTR: /* the kernel goes on connecting */
         return;
     case EINPROGRESS:
-        /* On a blocking socket its SO_SNDTIMEO ran out. */
+        /* On a blocking socket its SO_SNDTIMEO ran out; of a retry, whose share of that may be small, see outcome.c. */
         if (!ticket->again && !(ticket->sends & MSG_DONTWAIT) && took_ns(connection) >= SHORTEST_TIMEOUT_NS &&
             socket_blocks(ticket->fd))
-            judgement_settle(connection, SEEN_WAIT_ENDED, 0, false);
+            judgement_settle(connection, ticket->retry ? SEEN_GAVE_UP : SEEN_WAIT_ENDED, 0, false);
         return;
     case EAGAIN:
         /* Of a UNIX socket: a blocking one's SO_SNDTIMEO ran out; without blocking, the listener's queue is full. */
@@ -357,10 +348,10 @@ static void note_result(const struct attempt_ticket *ticket, int result, int err
     default:
         break;
     }
-    judgement_settle(connection, SEEN_ERROR, error, is_at_once(ticket, connection));
+    note_error(ticket, connection, error);
 }
 
-void connection_returned(const struct attempt_ticket *ticket, int result, int error)
+void connection_returned(struct attempt_ticket *ticket, int result, int error)
 {
     if (ticket->fallback) {
         aside_returned(ticket, result, error);

@@ -29,14 +29,17 @@
 enum passage { PASSAGE_FREE, PASSAGE_GUARDED, PASSAGE_REFUSED, PASSAGE_DIVERTED, PASSAGE_ELSEWHERE };
 
 struct attempt_ticket {
-    descriptor entry; /* of the descriptor while it stands for this attempt */
+    uint32_t retry; /* it tries a failed one again: the how manieth time; 0: it does not. Given by the caller */
     int fd;
-    int error;                 /* PASSAGE_REFUSED: the errno of the refusal */
-    bool again;                /* a further connect on a pending socket: it asks how the attempt stands */
-    bool after_failure;        /* the socket's former attempt had failed */
-    int sends;                 /* the flags of a send that connects; 0: it is connect */
-    const struct sockaddr *at; /* the address, as it was given */
-    socklen_t length;
+    descriptor entry;           /* of the descriptor while it stands for this attempt */
+    int error;                  /* PASSAGE_REFUSED: the errno of the refusal */
+    bool again;                 /* a further connect on a pending socket: it asks how the attempt stands */
+    bool after_failure;         /* the socket's former attempt had failed */
+    bool fails;                 /* it came to a failure of its target's, by an error that connect returned */
+    uint8_t kind;               /* enum failure_kind of that */
+    int sends;                  /* the flags of a send that connects; 0: it is connect */
+    socklen_t length;           /* of the address, */
+    const struct sockaddr *at;  /* as it was given */
     bool unread;                /* again, by the very same: nobody has read it before the kernel */
     bool fallback;              /* it goes, or went, to the fallback: its outcome is nobody's affair */
     uint64_t delay_ns;          /* in rehearsal: it begins that much later, and goes where it would */
@@ -62,7 +65,27 @@ bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *add
 /* The real connect, whose wait is limited: as that returns, or ETIMEDOUT. */
 int connection_connect(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length);
 /* After it, with its result and errno. */
-void connection_returned(const struct attempt_ticket *ticket, int result, int error);
+void connection_returned(struct attempt_ticket *ticket, int result, int error);
+
+/*
+ * A connect whose attempt has failed (ticket->fails) may be tried again (`retry`): see next_attempt.c. All zero to begin
+ * with.
+ */
+struct retrying {
+    uint64_t until_ns;  /* real clock: when the program's own time-out (SO_SNDTIMEO) is over; UINT64_MAX: it has none */
+    uint64_t waited_ns; /* since the last one failed */
+    uint32_t made, most;
+    int error;    /* of the last one that failed, */
+    uint8_t kind; /* and its enum failure_kind */
+};
+/*
+ * Whether it is to be made again; waits before. A cancellation point, as connect is, with nothing held. False: it is
+ * over, and errno is `error`, that of the last attempt.
+ */
+bool connection_retries(const struct attempt_ticket *ticket, struct retrying *retrying, int error);
+/* connection_begin for one that is made again, on the ticket of the last: where it may not go, that one's error stands. */
+enum passage connection_begin_again(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length,
+                                    const struct retrying *retrying);
 
 /*
  * Before a send of so many bytes (0: not known) on a guarded connection: if its last call is over, this is the next

@@ -118,34 +118,11 @@ void rehearsal_closing(struct connection *connection, int fd)
 
 /* --- delay --- */
 
-static bool wait_until(uint64_t until_ns)
-{
-    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S), .tv_nsec = (long)(until_ns % NS_PER_S)};
-    struct interruption before;
-    int error;
-    interruption_watch(&before);
-    /* A cancellation point, as connect is. */
-    while ((error = sys.clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) != 0)
-        if (error != EINTR || interruption_ends_waits(&before))
-            return false;
-    return true;
-}
-
 bool rehearsal_wait(struct connection *connection, uint64_t delay_ns)
 {
-    bool over = wait_until(clock_to_kernel_ns(clock_real_ns() + delay_ns));
+    bool over = interruption_sleep(clock_real_ns() + delay_ns, true);
     atomic_fetch_and_explicit(&connection->fault, ~FAULT_DELAYED, memory_order_relaxed);
     return over;
-}
-
-/* Until when the program waits by its own SO_SNDTIMEO; UINT64_MAX: without end. */
-static uint64_t own_until_ns(int fd, uint64_t now_ns)
-{
-    struct timeval own = {0};
-    socklen_t size = sizeof own;
-    if (sys.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &own, &size) != 0 || (own.tv_sec == 0 && own.tv_usec == 0))
-        return UINT64_MAX;
-    return now_ns + (uint64_t)own.tv_sec * NS_PER_S + (uint64_t)own.tv_usec * NS_PER_US;
 }
 
 /* The wait ended before the delay did. As after any wait for a TCP connection, the kernel goes on with the attempt. */
@@ -171,18 +148,43 @@ int rehearsal_connect_late(struct connection *connection, struct attempt_ticket 
     if (limit->way != LIMIT_BARE)
         until_ns = limit->until_ns;
     else if (blocks)
-        until_ns = own_until_ns(fd, now_ns);
+        until_ns = limit_own_until(fd, now_ns);
     uint64_t wakes_ns = begins_ns < until_ns ? begins_ns : until_ns;
     bool slept = rehearsal_wait(connection, wakes_ns > now_ns ? wakes_ns - now_ns : 0);
     if (blocks && !slept)
         return end_early(connection, fd, address, length, EINTR);
     if (until_ns <= begins_ns)
-        return end_early(connection, fd, address, length, limit->way == LIMIT_BARE ? EINPROGRESS : ETIMEDOUT);
+        return end_early(connection, fd, address, length,
+                         limit->way == LIMIT_BARE || limit->is_kernels ? EINPROGRESS : ETIMEDOUT);
     if (until_ns == UINT64_MAX || connection_has(connection, CONNECTION_UNIX))
         return sys.connect(fd, address, length);
     if (limit->way == LIMIT_BARE)
         *limit = (struct limit){.until_ns = until_ns, .way = LIMIT_AT_ONCE, .is_own = true, .is_kernels = true};
     return connection_connect(ticket, address, length);
+}
+
+/* --- an attempt that goes elsewhere, or later --- */
+
+bool connection_divert(struct attempt_ticket *ticket, const struct sockaddr *address, socklen_t length, int sends,
+                       int *result)
+{
+    struct connection *connection = judgement_of(ticket->entry);
+    if (!ticket->delay_ns || !connection) {
+        const struct elsewhere *elsewhere = &ticket->elsewhere;
+        *result = ticket->limit.way == LIMIT_BARE
+                      ? sys.connect(ticket->fd, &elsewhere->address.any, elsewhere->length)
+                      : connection_connect(ticket, &elsewhere->address.any, elsewhere->length);
+        return true;
+    }
+    if (!sends) {
+        *result = rehearsal_connect_late(connection, ticket, address, length);
+        return true;
+    }
+    *result = -1;
+    if (rehearsal_wait(connection, ticket->delay_ns))
+        return false;
+    errno = EINTR;
+    return true;
 }
 
 /* --- a request begins on a kept connection --- */
@@ -192,8 +194,8 @@ static int send_late(int fd, uint64_t delay_ns)
 {
     bool blocks = socket_blocks(fd);
     uint64_t now_ns = clock_real_ns(), begins_ns = now_ns + delay_ns;
-    uint64_t until_ns = blocks ? own_until_ns(fd, now_ns) : UINT64_MAX;
-    bool slept = wait_until(clock_to_kernel_ns(begins_ns < until_ns ? begins_ns : until_ns));
+    uint64_t until_ns = blocks ? limit_own_until(fd, now_ns) : UINT64_MAX;
+    bool slept = interruption_sleep(begins_ns < until_ns ? begins_ns : until_ns, true);
     if (blocks && !slept)
         return EINTR;
     return until_ns < begins_ns ? EAGAIN : SENDING_BEGINS;

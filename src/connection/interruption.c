@@ -4,11 +4,13 @@
 #define _GNU_SOURCE
 #include "connection/interruption.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "connection/system.h"
@@ -103,6 +105,22 @@ bool interruption_ends_waits(const struct interruption *before)
     if (!handled && !has(&blocked, SIGALRM) && is_handled(SIGALRM, &action)) /* sent by hand */
         return !(action.flags & SA_RESTART);
     return !resumes;
+}
+
+bool interruption_sleep(uint64_t until_ns, bool resumes)
+{
+    const uint64_t kernel_ns = clock_to_kernel_ns(until_ns);
+    struct timespec until = {.tv_sec = (time_t)(kernel_ns / NS_PER_S), .tv_nsec = (long)(kernel_ns % NS_PER_S)};
+    struct interruption before;
+    for (;;) {
+        if (resumes)
+            interruption_watch(&before); /* each time: it tells SIGALRM from others */
+        int error = sys.clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        if (error == 0)
+            return true;
+        if (error != EINTR || !resumes || interruption_ends_waits(&before))
+            return false;
+    }
 }
 
 /*

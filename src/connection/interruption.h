@@ -22,6 +22,12 @@ void interruption_watch(struct interruption *before);
 bool interruption_ends_waits(const struct interruption *before);
 
 /*
+ * Sleeps until that moment of the real clock, as a blocking connect waits: a cancellation point. False: a signal's handler
+ * has ended it; with `resumes`, only one after which the kernel would not resume the call.
+ */
+bool interruption_sleep(uint64_t until_ns, bool resumes);
+
+/*
  * Whether the program handles signals that come in the usual course of things, so that one of them may have interrupted
  * a wait as well as one of those that mean to stop it. Some sixty system calls.
  */

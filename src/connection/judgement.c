@@ -127,7 +127,8 @@ static bool is_connected(const struct connection *connection)
     return state_is_open(state) && state != STATE_CONNECTING;
 }
 
-static void settle(struct connection *connection, enum seen seen, int error, bool at_once, const struct http_head *head)
+static struct outcome settle(struct connection *connection, enum seen seen, int error, bool at_once,
+                             const struct http_head *head)
 {
     uint64_t real_ns = clock_real_ns(), now_ns = clock_circuit_at(real_ns);
     struct guard *guard = &connection->station->guard;
@@ -169,14 +170,14 @@ static void settle(struct connection *connection, enum seen seen, int error, boo
     if (seen != SEEN_BYTES && seen != SEEN_CONNECTED &&
         ((connection->sibling_count > 1 && deferred_take(connection, &observation)) ||
          is_parting(connection, &observation)))
-        return;
-    guard_settle(guard, connection->place.call, connection_target(connection), connection->place.call, &observation,
-                 now_ns);
+        return (struct outcome){.verdict = VERDICT_NONE};
+    return guard_settle(guard, connection->place.call, connection_target(connection), connection->place.call,
+                        &observation, now_ns);
 }
 
-void judgement_settle(struct connection *connection, enum seen seen, int error, bool at_once)
+struct outcome judgement_settle(struct connection *connection, enum seen seen, int error, bool at_once)
 {
-    settle(connection, seen, error, at_once, NULL);
+    return settle(connection, seen, error, at_once, NULL);
 }
 
 enum http_progress judgement_read_head(struct connection *connection, const struct iovec *vector, size_t count,

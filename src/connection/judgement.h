@@ -10,6 +10,7 @@
  *   next_call.c   the next call on a kept connection
  *   call_end.c    ends that the kernel is asked about, and those that the program brings about
  *   waiting.c     the limit of an attempt
+ *   next_attempt.c  whether an attempt that failed is made again
  *   still_hangs.c whether a call that is beyond its limit hangs (still_hangs.h)
  *
  * Private to src/connection; wrappers use connection.h.
@@ -149,8 +150,11 @@ static inline uint64_t judgement_before(uint64_t now_ns, uint64_t ago_ns)
  * for bytes.
  */
 void judgement_ended(struct connection *connection, int fd, enum seen seen, int error);
-/* The same without asking: for what is certain. `at_once`: connect itself failed without having waited. */
-void judgement_settle(struct connection *connection, enum seen seen, int error, bool at_once);
+/*
+ * The same without asking: for what is certain. `at_once`: connect itself failed without having waited. Returns the
+ * outcome; VERDICT_NONE: nothing was decided, it has been already, or its judgement waits.
+ */
+struct outcome judgement_settle(struct connection *connection, enum seen seen, int error, bool at_once);
 
 /* The program ends its interest in the connection while the descriptor is still open:
  * judges the call by the kernel's word. */

@@ -37,6 +37,15 @@ bool limit_is_earlier(struct limit *limit, int fd)
     return own_us == 0 || (limit->until_ns > now_ns ? limit->until_ns - now_ns : 0) / NS_PER_US < own_us;
 }
 
+uint64_t limit_own_until(int fd, uint64_t since_ns)
+{
+    struct timeval own = {0};
+    socklen_t size = sizeof own;
+    if (sys.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &own, &size) != 0 || (own.tv_sec == 0 && own.tv_usec == 0))
+        return UINT64_MAX;
+    return since_ns + (uint64_t)own.tv_sec * NS_PER_S + (uint64_t)own.tv_usec * NS_PER_US;
+}
+
 /* Milliseconds, rounded up: poll must not come back before the time. */
 static int left_ms(uint64_t until_ns)
 {

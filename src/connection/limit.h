@@ -28,7 +28,7 @@ struct limit {
     int options;       /* the program's flags for it (MSG_…) */
     int option;        /* SO_RCVTIMEO or SO_SNDTIMEO: the program's own time-out for it */
     bool is_own;       /* the program has set a time-out too, if a longer one: then the kernel resumes no wait */
-    bool is_kernels;   /* in rehearsal: it stands for the program's own SO_SNDTIMEO */
+    bool is_kernels;   /* in rehearsal, or of a retry: it stands for the program's own SO_SNDTIMEO */
     bool is_looked_at; /* the socket was: only once it has to wait */
     uint8_t misses;    /* how often the socket was ready, and the call found nothing */
 };
@@ -37,6 +37,9 @@ enum limit_end { LIMIT_READY, LIMIT_INTERRUPTED, LIMIT_OVER };
 
 /* False: the program's own time-out is no later, and is left to the kernel. One system call. */
 bool limit_is_earlier(struct limit *limit, int fd);
+
+/* When the program's own SO_SNDTIMEO ends a wait that began then; UINT64_MAX: never. One system call. */
+uint64_t limit_own_until(int fd, uint64_t since_ns);
 
 /*
  * Waits in poll for that event, an end or an error. Where the kernel would resume the call after a signal, it looks at

@@ -132,6 +132,7 @@ OWN_FRAME static enum admission hear_circuit(const struct guard *guard, const st
 
     caller.counts_itself = true;
     caller.unprobed = handling->hold == HOLD_UNPROBED;
+    caller.never_probes = attempt->is_retry;
     caller.address = place_of_address(guard, attempt, circuit);
     caller.token = calls_note_probe(guard->segment, call, caller.address);
     /* While the circuit is closed nobody asks for them. */

@@ -66,6 +66,7 @@ struct attempt {
     const uint64_t *siblings;        /* the same of all addresses that the destination's name has here; may be NULL */
     size_t sibling_count;
     unsigned int shard;
+    bool is_retry; /* of one that failed: it is no probe, whatever is due */
 };
 
 #endif

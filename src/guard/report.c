@@ -32,9 +32,8 @@ static void copy_text(char *copy, const char *text, size_t size)
     copy[length] = '\0';
 }
 
-/* An event of this process. All bytes are set: it goes into shared memory as it is. */
-static void start_event(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
-                        uint64_t now_ns)
+void report_start(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                  uint64_t now_ns)
 {
     memset(event, 0, sizeof *event);
     event->type = (uint8_t)type;
@@ -88,7 +87,7 @@ APART static void report_transition(const struct guard *guard, uint32_t circuit,
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct event event;
 
-    start_event(&event, guard, circuit, transition_event(transition->to), now_ns);
+    report_start(&event, guard, circuit, transition_event(transition->to), now_ns);
     event.from = (uint8_t)transition->from;
     event.to = (uint8_t)transition->to;
     event.reason = (uint8_t)transition->reason;
@@ -126,7 +125,7 @@ static void start_ended(struct event *event, const struct guard *guard, enum eve
 {
     struct process_view owner;
 
-    start_event(event, guard, call->circuit, type, now_ns);
+    report_start(event, guard, call->circuit, type, now_ns);
     event->kind = (uint8_t)ending->outcome.kind;
     event->error = ending->error;
     event->elapsed_ms = milliseconds(ending->elapsed_ns);
@@ -284,7 +283,7 @@ APART void report_probe(const struct guard *guard, uint32_t circuit, uint64_t no
 {
     struct event event;
 
-    start_event(&event, guard, circuit, EVENT_PROBE, now_ns);
+    report_start(&event, guard, circuit, EVENT_PROBE, now_ns);
     journal_append(guard->segment, &event);
 }
 
@@ -315,7 +314,7 @@ APART void report_refusal(const struct guard *guard, uint32_t circuit, enum admi
     if (entry == NULL || (atomic_load_explicit(&entry->refusal_noted, memory_order_relaxed) & note) != 0 ||
         (atomic_fetch_or_explicit(&entry->refusal_noted, note, memory_order_acquire) & note) != 0)
         return;
-    start_event(&event, guard, circuit, EVENT_REFUSED, now_ns);
+    report_start(&event, guard, circuit, EVENT_REFUSED, now_ns);
     event.reason = (uint8_t)admission;
     journal_append(guard->segment, &event);
 }
@@ -334,7 +333,7 @@ APART void report_forced(const struct guard *guard, const char *user, uint32_t c
 {
     struct event event;
 
-    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    report_start(&event, guard, circuit, EVENT_FORCED, now_ns);
     copy_text(event.program, user, sizeof event.program);
     event.from = (uint8_t)forcing->from;
     event.to = (uint8_t)forcing->to;
@@ -350,7 +349,7 @@ APART void report_force_ended(const struct guard *guard, uint32_t circuit, enum 
 {
     struct event event;
 
-    start_event(&event, guard, circuit, EVENT_FORCED, now_ns);
+    report_start(&event, guard, circuit, EVENT_FORCED, now_ns);
     event.from = (uint8_t)from;
     event.to = (uint8_t)to;
     event.reason = REASON_FORCE_ENDED;
@@ -364,7 +363,7 @@ APART void report_held(const struct guard *guard, uint32_t circuit, const struct
 {
     struct event event;
 
-    start_event(&event, guard, circuit, EVENT_HELD, now_ns);
+    report_start(&event, guard, circuit, EVENT_HELD, now_ns);
     event.from = (uint8_t)held->from;
     event.to = (uint8_t)held->to;
     event.reason = (uint8_t)held->reason;
@@ -382,7 +381,7 @@ APART void report_reload(const struct guard *guard, const char *user, uint64_t r
 {
     struct event event;
 
-    start_event(&event, guard, CIRCUIT_INDEX_NONE, EVENT_RELOAD, now_ns);
+    report_start(&event, guard, CIRCUIT_INDEX_NONE, EVENT_RELOAD, now_ns);
     copy_text(event.program, user, sizeof event.program);
     event.refused = revision;
     journal_append(guard->segment, &event);

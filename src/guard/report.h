@@ -52,6 +52,10 @@ void report_attempt(const struct guard *guard, const struct call_view *call, con
 void report_local_fault(const struct guard *guard, const struct call_view *call, const struct ending *ending,
                         uint64_t now_ns);
 
+/* An event of this process, to be filled by its type. All bytes are set: it goes into shared memory as it is. */
+void report_start(struct event *event, const struct guard *guard, uint32_t circuit, enum event_type type,
+                  uint64_t now_ns);
+
 /* A call was admitted as a probe: journal. */
 void report_probe(const struct guard *guard, uint32_t circuit, uint64_t now_ns);
 

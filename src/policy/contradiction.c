@@ -214,6 +214,21 @@ static bool pauses_are_alike(const struct target *target)
            target->breaker.reset_timeout_ns == target->breaker.reset_timeout_max_ns;
 }
 
+static bool nothing_is_retried(const struct target *target)
+{
+    return target->retries == 0;
+}
+
+static bool no_window_is_used(const struct target *target)
+{
+    return no_rate_is_judged(target) && nothing_is_retried(target);
+}
+
+static bool nothing_is_enforced(const struct target *target)
+{
+    return target->retries != 0 && target->mode != MODE_ENFORCE;
+}
+
 /* `other` is the key that makes `key` idle where `is_idle` holds. */
 static const struct {
     enum key_index key, other;
@@ -228,8 +243,11 @@ static const struct {
     {KEY_SLOW_CALL_RATE, KEY_SLOW_CALL, no_call_is_slow, "no call is slow"},
     {KEY_RESPONSE_TIMEOUT, KEY_FAILURES, no_response_time_counts, "`response-timeout` is not among them"},
     {KEY_CONNECT_TIMEOUT, KEY_FAILURES, no_connect_time_counts, "`connect-timeout` is not among them"},
+    {KEY_RETRY, KEY_MODE, nothing_is_enforced, "only what is enforced is tried again"},
+    {KEY_RETRY_BACKOFF, KEY_RETRY, nothing_is_retried, "nothing is tried again"},
+    {KEY_RETRY_BUDGET, KEY_RETRY, nothing_is_retried, "nothing is tried again"},
     {KEY_BACKOFF_MULTIPLIER, KEY_RESET_TIMEOUT_MAX, pauses_are_alike, "the first pause is the longest already"},
-    {KEY_WINDOW, KEY_FAILURE_RATE, no_rate_is_judged, "no rate is judged"},
+    {KEY_WINDOW, KEY_FAILURE_RATE, no_window_is_used, "no rate is judged"},
     {KEY_MINIMUM_CALLS, KEY_FAILURE_RATE, no_rate_is_judged, "no rate is judged"},
 };
 

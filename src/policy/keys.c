@@ -20,6 +20,9 @@
 #define MINIMUM_CALLS_MAX 1000000u
 /* Below this, a program's own closing after its last words would look like giving up. */
 #define ABANDON_AFTER_MIN (50 * NS_PER_MS)
+/* A program waits in its connect meanwhile, and knows nothing of it. */
+#define RETRIES_MAX 10u
+#define RETRY_BACKOFF_MAX (10 * NS_PER_S)
 
 static const struct choice circuits[] = {
     {"destination", CIRCUIT_BY_DESTINATION}, {"address", CIRCUIT_BY_ADDRESS}, {"target", CIRCUIT_BY_TARGET}, {NULL, 0}};
@@ -99,6 +102,12 @@ const struct key key_table[KEYS] = {
     [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(NS_PER_MS), .built_in = "5m", IN(breaker.retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},
     [KEY_MAX_CONNECTIONS] = {"max_connections", COUNT(0, TARGET_CONNECTIONS_MAX), .built_in = "0", IN(max_connections)},
+    [KEY_RETRY] = {"retry", COUNT(0, RETRIES_MAX), .built_in = "0", IN(retries)},
+    [KEY_RETRY_BACKOFF] = {"retry_backoff",
+                           .rule = {.type = VALUE_DURATION, .minimum = NS_PER_MS, .maximum = RETRY_BACKOFF_MAX},
+                           .built_in = "100ms", IN(retry_backoff_ns)},
+    [KEY_RETRY_BUDGET] = {"retry_budget", .rule = {.type = VALUE_PERCENT, .minimum = 1, .maximum = PERMILLE},
+                          .built_in = "10%", IN(retry_budget_permille)},
     [KEY_ON_OPEN] = {"on_open", CHOICE(refusals), .built_in = "ECONNREFUSED", IN(on_open)},
     [KEY_FALLBACK] = {"fallback", .rule = {.type = VALUE_FALLBACK}, .built_in = "none"},
     [KEY_RECORD] = {"record", CHOICE(recorded), .built_in = "failures", IN(all_recorded)},

@@ -93,10 +93,13 @@ struct target {
     uint32_t fault_count;
     uint64_t inject_seed;
     struct fallback fallback;
-    struct capacity capacity; /* of the policy: the same in all of its targets */
-    uint64_t keys_set;        /* bit n: key n of the table (keys.h) was set in the section itself */
-    uint64_t keys_defaulted;  /* bit n: key n came from [defaults] */
-    uint64_t keys_overridden; /* bit n: key n came from -o */
+    uint32_t retries;               /* of a blocking connect that failed; 0: none */
+    uint32_t retry_budget_permille; /* what they may come to, of the calls */
+    uint64_t retry_backoff_ns;      /* the longest wait before the first one, twice as long before the second… */
+    struct capacity capacity;       /* of the policy: the same in all of its targets */
+    uint64_t keys_set;              /* bit n: key n of the table (keys.h) was set in the section itself */
+    uint64_t keys_defaulted;        /* bit n: key n came from [defaults] */
+    uint64_t keys_overridden;       /* bit n: key n came from -o */
 };
 
 /* Finds patterns and targets; see index.h. */

@@ -26,7 +26,28 @@ static int connect_limited_or_not(struct attempt_ticket *ticket, int fd, const s
     return real.connect(fd, address, length);
 }
 
+/* `error`: what errno was before the program's call, which it is again if that succeeds. */
+COLD static int connect_again(struct attempt_ticket *ticket, int fd, const struct sockaddr *address, socklen_t length,
+                              int error)
+{
+    struct retrying retrying = {0};
+    int result = -1;
+    while (result < 0 && connection_retries(ticket, &retrying, errno)) {
+        errno = error;
+        result = ATTEMPT_BY(*ticket, connection_begin_again(ticket, address, length, &retrying), int, address, length,
+                            0, 0, connect_limited_or_not(ticket, fd, address, length));
+    }
+    return result;
+}
+
 int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return ATTEMPT(int, fd, address, length, 0, 0, connect_limited_or_not(&attempt_ticket, fd, address, length));
+    struct attempt_ticket ticket;
+    const int error = errno;
+    ticket.retry = 0;
+    int result = ATTEMPT_BY(ticket, connection_begin(fd, address, length, 0, &ticket), int, address, length, 0, 0,
+                            connect_limited_or_not(&ticket, fd, address, length));
+    if (UNLIKELY(result < 0) && ticket.fails)
+        result = connect_again(&ticket, fd, address, length, error);
+    return result;
 }

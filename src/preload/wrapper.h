@@ -205,23 +205,30 @@ static inline ssize_t wrapper_received_vector(descriptor entry, int fd, ssize_t 
 #define ATTEMPT(type, fd, address, length, sends, connected, call)                                                     \
     ({                                                                                                                 \
         struct attempt_ticket attempt_ticket;                                                                          \
+        attempt_ticket.retry = 0;                                                                                      \
+        ATTEMPT_BY(attempt_ticket, connection_begin(fd, address, length, sends, &attempt_ticket), type, address,       \
+                   length, sends, connected, call);                                                                    \
+    })
+/* The same with a ticket of the caller's, which is filled by `begins`. */
+#define ATTEMPT_BY(ticket, begins, type, address, length, sends, connected, call)                                      \
+    ({                                                                                                                 \
         type attempt_result = -1;                                                                                      \
         int attempt_errno = errno, attempt_diverted = 0;                                                               \
-        enum passage attempt_passage = connection_begin(fd, address, length, sends, &attempt_ticket);                  \
+        enum passage attempt_passage = (begins);                                                                       \
         errno = attempt_errno;                                                                                         \
         if (attempt_passage == PASSAGE_REFUSED) {                                                                      \
-            errno = attempt_ticket.error;                                                                              \
+            errno = (ticket).error;                                                                                    \
         } else {                                                                                                       \
-            SWAP_BEGIN(attempt_ticket.entry, &attempt_ticket.outer);                                                   \
+            SWAP_BEGIN((ticket).entry, &(ticket).outer);                                                               \
             if (UNLIKELY(attempt_passage == PASSAGE_DIVERTED) &&                                                       \
-                connection_divert(&attempt_ticket, address, length, sends, &attempt_diverted))                         \
+                connection_divert(&(ticket), address, length, sends, &attempt_diverted))                               \
                 attempt_result = attempt_diverted < 0 ? -1 : (type)(connected);                                        \
             else                                                                                                       \
                 attempt_result = (call);                                                                               \
-            SWAP_END(&attempt_ticket.outer);                                                                           \
+            SWAP_END(&(ticket).outer);                                                                                 \
             if (attempt_passage != PASSAGE_FREE) {                                                                     \
                 attempt_errno = errno;                                                                                 \
-                connection_returned(&attempt_ticket, attempt_result < 0 ? -1 : 0, attempt_errno);                      \
+                connection_returned(&(ticket), attempt_result < 0 ? -1 : 0, attempt_errno);                            \
                 errno = attempt_errno;                                                                                 \
             }                                                                                                          \
         }                                                                                                              \

@@ -177,6 +177,7 @@ static void clear_history(const struct segment *segment, struct circuit_entry *e
         atomic_store_explicit(&entry->transitions[i].stamp.stamp, 0, memory_order_relaxed);
     outage_clear(entry);
     local_faults_clear(entry);
+    retry_budget_clear(&entry->retry_budget);
     atomic_store_explicit(&entry->refusal_noted, 0, memory_order_relaxed);
 }
 

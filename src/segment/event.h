@@ -32,6 +32,7 @@ enum event_type {
     EVENT_RELOAD,
     EVENT_OUTCOME, /* of any call, with record = all; of a failure beside its EVENT_FAILURE */
     EVENT_HELD,    /* the agent holds a circuit, or does so no more, or ended its pause */
+    EVENT_RETRY,   /* an attempt that failed is made again */
     EVENT_TYPES
 };
 
@@ -71,16 +72,17 @@ struct event {
                           HELD: how long ago it ran out, or what is left of a pause that a check has ended */
     uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
     uint32_t pid;
-    int32_t error;       /* FAILURE, OUTCOME, HELD: the errno, or 0 */
+    int32_t error;       /* FAILURE, OUTCOME, HELD: the errno, or 0; RETRY: that of the attempt that failed */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; transitions: how long before it was noticed,
-                            by a limit that had passed; PROBE: 0 */
-    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status */
+                            by a limit that had passed; RETRY: the wait since; PROBE: 0 */
+    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status;
+                            RETRY: which one it is */
     uint8_t type;        /* enum event_type */
-    uint8_t kind;        /* FAILURE, OUTCOME: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on */
-    uint8_t from, to;    /* transitions, FORCED, HELD: enum circuit_state */
-    uint8_t reason;      /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason;
+    uint8_t kind; /* FAILURE, OUTCOME, RETRY: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on */
+    uint8_t from, to; /* transitions, FORCED, HELD: enum circuit_state */
+    uint8_t reason;   /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason;
                             HELD: enum hold_reason */
-    uint8_t overran;     /* FAILURE, OUTCOME: enum overran */
+    uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
     char program[PROGRAM_NAME_MAX]; /* FORCED, RELOAD: the user who said so (but for an end by itself);
@@ -98,6 +100,7 @@ struct event {
         uint64_t recent_kinds;                         /* OPEN, from closed: of the failures that led to it */
         struct event_attempt attempts[EVENT_ATTEMPTS]; /* OPEN, from half-open: of the probe that failed */
         struct event_outage outage;                    /* CLOSE */
+        uint32_t retries_most;                         /* RETRY: so many there may be of one connect */
         uint8_t passed; /* FAILURE, OUTCOME: it did not count: it was to be refused and passed (mode, existing) */
     };
 };
@@ -114,7 +117,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * failed; of one to closed outage {since, lasted_ms, refused, probes, probes_failed, cause {reason, failures, kinds,
  * window, injected}}, or null if it is not known how it began; of a failure kind (failure_label), errno (its name, or
  * null), elapsed_ms, overdue, came, late, passed; of an outcome verdict, kind and reason (or null), errno, http_status
- * (or null), elapsed_ms, slow, overdue, came, late, passed; of both retry_after_ms if the answer asked; of a refusal
+ * (or null), elapsed_ms, slow, overdue, came, late, passed; of both retry_after_ms if the answer asked; of a retry number,
+ * of (how many there may be), kind and errno of the attempt before, waited_ms; of a refusal
  * reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
  * call noticed, the same without a user, and ended_ago_ms; of an agent's hold held (held_name, or null: it ended), from,

@@ -197,6 +197,17 @@ static void add_json_transition(struct text *text, const struct event *event)
         add_json_outage(text, event);
 }
 
+static void add_json_retry(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+
+    add_number(text, "number", event->failures);
+    add_number(text, "of", event->retries_most);
+    add_string(text, "kind", failure_label(event->kind, 0, label), SIZE_MAX);
+    add_json_errno(text, event->error);
+    add_number(text, "waited_ms", event->elapsed_ms);
+}
+
 static void add_json_reload(struct text *text, const struct event *event)
 {
     add_string(text, "user", event->program, JSON_PROGRAM_MAX);
@@ -275,6 +286,8 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_json_outcome(&text, event);
     else if (event->type == EVENT_REFUSED)
         add_string(&text, "reason", admission_name(event_refusal(event)), SIZE_MAX);
+    else if (event->type == EVENT_RETRY)
+        add_json_retry(&text, event);
     else if (event->type == EVENT_FORCED)
         add_json_forced(&text, event);
     else if (event->type == EVENT_HELD)

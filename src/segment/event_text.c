@@ -23,7 +23,7 @@ const char *event_type_name(unsigned int type)
         [EVENT_NONE] = "none",       [EVENT_OPEN] = "open",       [EVENT_HALF_OPEN] = "half-open",
         [EVENT_CLOSE] = "close",     [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
         [EVENT_PROBE] = "probe",     [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
-        [EVENT_OUTCOME] = "outcome", [EVENT_HELD] = "held",
+        [EVENT_OUTCOME] = "outcome", [EVENT_HELD] = "held",       [EVENT_RETRY] = "retry",
     };
     return type < EVENT_TYPES ? names[type] : "unknown";
 }
@@ -260,6 +260,24 @@ static void add_line_refusal(struct text *text, const struct event *event)
     text_add(text, why[event_refusal(event)]);
 }
 
+static void add_line_retry(struct text *text, const struct event *event)
+{
+    char label[FAILURE_LABEL_MAX];
+
+    text_add_unsigned(text, event->failures);
+    text_add(text, " of ");
+    text_add_unsigned(text, event->retries_most);
+    text_add(text, ", ");
+    add_duration(text, event->elapsed_ms);
+    text_add(text, " after ");
+    text_add(text, failure_label(event->kind, 0, label));
+    if (event->error != 0) {
+        text_add(text, " (");
+        text_add_errno(text, event->error);
+        text_add(text, ")");
+    }
+}
+
 static void add_line_user(struct text *text, const struct event *event)
 {
     text_add(text, ", by ");
@@ -372,6 +390,8 @@ size_t event_what(const struct event *event, char *buffer, size_t size)
         add_line_held(&text, event);
     } else if (event->type == EVENT_RELOAD) {
         add_line_reload(&text, event);
+    } else if (event->type == EVENT_RETRY) {
+        add_line_retry(&text, event);
     } else if (event->type == EVENT_PROBE) {
         text_add(&text, "admitted");
     }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "breaker/circuit.h"
 #include "breaker/latency.h"
+#include "breaker/retry.h"
 #include "policy/capacity.h"
 #include "segment/circuit_kept.h"
 #include "segment/event.h"
@@ -63,6 +64,7 @@ struct circuit_entry {
     _Atomic uint64_t sought_ns; /* real clock: when a place was last sought in vain from here on (circuits.c) */
     struct outage outage;       /* how the present one began */
     struct local_fault local_faults[LOCAL_FAULTS];
+    struct retry_budget retry_budget; /* what was taken of it in the last while */
 };
 
 /* Keys have the top bit set; a tombstone is the time of its making, at least 1, without that bit. */
@@ -226,7 +228,8 @@ LAYOUT_PIN(circuit_entry, recounted_ns, 15464);
 LAYOUT_PIN(circuit_entry, sought_ns, 15472);
 LAYOUT_PIN(circuit_entry, outage, 15480);
 LAYOUT_PIN(circuit_entry, local_faults, 15696);
-_Static_assert(sizeof(struct circuit_entry) == 16256, "pinned");
+LAYOUT_PIN(circuit_entry, retry_budget, 16208);
+_Static_assert(sizeof(struct circuit_entry) == 16320, "pinned");
 LAYOUT_PIN(circuit_evidence, slots, 16);
 LAYOUT_PIN(circuit_evidence, openings, 1744);
 LAYOUT_PIN(circuit_evidence, addresses, 2016);

@@ -309,6 +309,8 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
         const struct row *row = &rows->at[i];
         print_faults(row, now_ns);
         print_note(row, COUNT_FALLBACK, "of the refused calls went to the fallback");
+        print_note(row, COUNT_RETRIES, "of the calls tried a failed one again");
+        print_note(row, COUNT_RETRIES_DENIED, "failed ones were not tried again: retry_budget was spent");
         print_note(row, COUNT_INJECTED, "of the calls got a fault in a rehearsal");
     }
     print_differences(rows, running);

@@ -32,7 +32,8 @@ struct words {
 struct numbers {
     uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms,
         exit_status, left_ms, retry_after_ms;
-    uint64_t calls, failed, slow; /* of `window` */
+    uint64_t number, of, waited_ms; /* of a retry */
+    uint64_t calls, failed, slow;   /* of `window` */
 };
 struct flags {
     bool overdue, came, late, passed, slow, injected;
@@ -247,6 +248,9 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"exit_status", &numbers->exit_status},
         {"left_ms", &numbers->left_ms},
         {"retry_after_ms", &numbers->retry_after_ms},
+        {"number", &numbers->number},
+        {"of", &numbers->of},
+        {"waited_ms", &numbers->waited_ms},
     };
     const struct flag_member marks[] = {
         {"overdue", &flags->overdue}, {"came", &flags->came}, {"late", &flags->late},
@@ -283,6 +287,11 @@ static void set_last(struct event *event, const struct draft_line *draft)
     case EVENT_CLOSE:
         event->outage = draft->outage;
         break;
+    case EVENT_RETRY:
+        event->retries_most = number32(draft->numbers.of);
+        event->failures = number32(draft->numbers.number);
+        event->elapsed_ms = number32(draft->numbers.waited_ms);
+        break;
     default:
         break;
     }
@@ -314,6 +323,9 @@ static void set_by_type(struct event *event, const struct draft_line *draft)
         break;
     case EVENT_FAILURE:
         event->pause_ns = span_of(numbers->retry_after_ms);
+        set_kind(event, words->kind);
+        break;
+    case EVENT_RETRY:
         set_kind(event, words->kind);
         break;
     case EVENT_FORCED:

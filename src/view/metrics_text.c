@@ -166,6 +166,12 @@ static void fallbacks(const struct exposition *exposition, const struct metered_
     number(exposition, NULL, circuit->counts[COUNT_FALLBACK]);
 }
 
+static void retries(const struct exposition *exposition, const struct metered_circuit *circuit)
+{
+    named(exposition, "result", "made", circuit->counts[COUNT_RETRIES]);
+    named(exposition, "result", "denied", circuit->counts[COUNT_RETRIES_DENIED]);
+}
+
 static void injected(const struct exposition *exposition, const struct metered_circuit *circuit)
 {
     number(exposition, NULL, circuit->counts[COUNT_INJECTED]);
@@ -301,6 +307,9 @@ static const struct family families[] = {
     {"sockfuse_refusals", COUNTER, NULL, "Calls that were refused locally, by reason.", .circuit = refusals},
     {"sockfuse_fallbacks", COUNTER, NULL, "Refused calls that were connected to the fallback instead.",
      .circuit = fallbacks},
+    {"sockfuse_retries", COUNTER, NULL,
+     "Failed attempts that were tried again (made), and those that were not for want of budget (denied).",
+     .circuit = retries},
     {"sockfuse_injected_faults", COUNTER, NULL, "Calls that a rehearsal gave a fault.", .circuit = injected},
     {"sockfuse_transitions", COUNTER, NULL, "Changes of the circuit's state, by the state that they led to.",
      .circuit = transitions},

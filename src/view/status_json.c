@@ -34,6 +34,8 @@ static void write_counters(struct json *json, const struct row *row)
         {"slow", COUNT_SLOW},
         {"injected", COUNT_INJECTED},
         {"fallback", COUNT_FALLBACK},
+        {"retries", COUNT_RETRIES},
+        {"retries_denied", COUNT_RETRIES_DENIED},
     };
     json_open(json, "counters", '{');
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)

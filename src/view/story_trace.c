@@ -124,7 +124,7 @@ static void trace_marks(struct tracing *tracing, const struct story_circuit *cir
     for (size_t i = 0; i < circuit->event_count; i++) {
         const struct event *event = circuit->events[i];
         if (event->type != EVENT_PROBE && event->type != EVENT_REFUSED && event->type != EVENT_FORCED &&
-            event->type != EVENT_HELD)
+            event->type != EVENT_HELD && event->type != EVENT_RETRY)
             continue;
         begin_event(tracing, "i", event_type_name(event->type), CIRCUITS_PID, tid);
         add_time(tracing, event->time_ns);

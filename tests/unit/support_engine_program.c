@@ -46,25 +46,37 @@ void program_resolves(unsigned int count)
     }
 }
 
-int program_connect_to(int fd, const void *address, socklen_t length)
+static int attempt(struct attempt_ticket *ticket, enum passage passage, int fd, const struct sockaddr *address,
+                   socklen_t length)
 {
-    struct attempt_ticket ticket;
     int result = -1, diverted = -1;
-    enum passage passage = connection_begin(fd, address, length, 0, &ticket);
     if (passage == PASSAGE_REFUSED) {
-        errno = ticket.error;
+        errno = ticket->error;
         return -1;
     }
-    if (passage == PASSAGE_DIVERTED && connection_divert(&ticket, address, length, 0, &diverted))
+    if (passage == PASSAGE_DIVERTED && connection_divert(ticket, address, length, 0, &diverted))
         result = diverted;
-    else if (ticket.limit.way != LIMIT_BARE)
-        result = connection_connect(&ticket, address, length);
+    else if (ticket->limit.way != LIMIT_BARE)
+        result = connection_connect(ticket, address, length);
     else
         result = kernel_connect(fd, address, length);
     int error = errno;
     if (passage != PASSAGE_FREE)
-        connection_returned(&ticket, result, error);
+        connection_returned(ticket, result, error);
     errno = error;
+    return result;
+}
+
+int program_connect_to(int fd, const void *address, socklen_t length)
+{
+    struct attempt_ticket ticket = {0};
+    struct retrying retrying = {0};
+    enum passage passage = connection_begin(fd, address, length, 0, &ticket);
+    int result = attempt(&ticket, passage, fd, address, length);
+    while (result < 0 && ticket.fails && connection_retries(&ticket, &retrying, errno)) {
+        passage = connection_begin_again(&ticket, address, length, &retrying);
+        result = attempt(&ticket, passage, fd, address, length);
+    }
     return result;
 }
 

@@ -125,7 +125,12 @@ int kernel_connect(int fd, const struct sockaddr *address, socklen_t length)
     if (at->stage != KERNEL_FRESH)
         return connect_again(at);
     int ends = kernel.connect_ends;
-    kernel.connect_ends = KERNEL_AS_USUAL;
+    if (kernel.connect_ends_again > 0)
+        kernel.connect_ends_again--;
+    else
+        kernel.connect_ends = KERNEL_AS_USUAL;
+    kernel.connects++;
+    kernel_pass_ns(kernel.connect_takes_ns);
     memcpy(&at->peer, address, length);
     kernel_takes_port(at);
     if (ends > 0 && ends != EINPROGRESS)

@@ -51,9 +51,15 @@ struct kernel_socket {
 
 struct kernel {
     uint64_t now_ns;
-    pid_t pid;                              /* 0: the real one */
-    unsigned int asked;                     /* how often the table was used */
-    int connect_ends;                       /* an errno, or one of the above; for one connect */
+    pid_t pid;                       /* 0: the real one */
+    unsigned int asked;              /* how often the table was used */
+    int connect_ends;                /* an errno, or one of the above; for one connect */
+    unsigned int connect_ends_again; /* and for so many more */
+    unsigned int connects;           /* so far */
+    uint64_t connect_takes_ns;
+    uint64_t slept_ns[16];                  /* how long each sleep was */
+    unsigned int sleeps;                    /* so far */
+    void (*meanwhile)(void);                /* what happens in the next sleep */
     bool interrupts;                        /* the next wait ends with EINTR */
     uintptr_t handlers[KERNEL_SIGNALS + 1]; /* of signals */
     uint64_t blocked;                       /* signals: bit number - 1 */

@@ -183,6 +183,12 @@ static int scripted_nanosleep(clockid_t clock, int flags, const struct timespec 
         return EINTR;
     }
     uint64_t until_ns = (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+    kernel.slept_ns[kernel.sleeps++ % 16] = until_ns > kernel.now_ns ? until_ns - kernel.now_ns : 0;
+    if (kernel.meanwhile) {
+        void (*meanwhile)(void) = kernel.meanwhile;
+        kernel.meanwhile = NULL;
+        meanwhile();
+    }
     kernel.now_ns = until_ns > kernel.now_ns ? until_ns : kernel.now_ns;
     return 0;
 }

@@ -125,7 +125,7 @@ static void stdio_that_still_writes_finds_the_error_in_its_socket(void **state)
 static void a_socket_that_another_preload_puts_under_the_number_while_it_connects_goes_on_as_the_attempt(void **state)
 {
     struct sockaddr_in in = address_of(1);
-    struct attempt_ticket ticket;
+    struct attempt_ticket ticket = {0};
     (void)state;
     bench_policy("");
     int fd = program_socket(true), proxy = kernel_make(AF_INET, SOCK_STREAM, IPPROTO_TCP);

@@ -395,6 +395,20 @@ static void a_refusal_tells_which_state_refused(void **state)
     assert_string_equal(json(&event), JSON_HEAD "\"refused\",\"reason\":\"open\"}\n");
 }
 
+static void a_retry_tells_what_it_tries_again(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_RETRY);
+    event.kind = FAILURE_REFUSED;
+    event.error = ECONNREFUSED;
+    event.failures = 1;
+    event.retries_most = 2;
+    event.elapsed_ms = 73;
+    assert_string_equal(json(&event), JSON_HEAD "\"retry\",\"number\":1,\"of\":2,\"kind\":\"refused\","
+                                                "\"errno\":\"ECONNREFUSED\",\"waited_ms\":73}\n");
+    assert_string_equal(what(&event), "1 of 2, 73ms after refused (ECONNREFUSED)");
+}
+
 static void other_events_stand_alone(void **state)
 {
     (void)state;
@@ -608,6 +622,7 @@ int main(void)
         cmocka_unit_test(an_outcome_tells_verdict_kind_reason_status_and_time),
         cmocka_unit_test(an_outcome_that_is_no_success_tells_why),
         cmocka_unit_test(a_refusal_tells_which_state_refused),
+        cmocka_unit_test(a_retry_tells_what_it_tries_again),
         cmocka_unit_test(other_events_stand_alone),
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
         cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),

@@ -39,6 +39,12 @@ static void a_key_that_does_nothing_beside_another_one_is_told(void **state)
         {"backoff_multiplier = 3\nreset_timeout = 2m", "backoff_multiplier = 1\nreset_timeout = 2m",
          "is of no use with `reset_timeout_max = 2m`|the first pause is the longest already"},
         {"window = 10s\nfailure_rate = 0%", "window = 10s\nfailure_rate = 1%", "no rate is judged"},
+        {"window = 10s\nfailure_rate = 0%", "window = 10s\nfailure_rate = 0%\nretry = 1", "no rate is judged"},
+        {"retry_backoff = 1s", "retry_backoff = 1s\nretry = 1",
+         "is of no use with `retry = 0` (built in): nothing is tried again"},
+        {"retry_budget = 20%", "retry_budget = 20%\nretry = 1", "nothing is tried again"},
+        {"retry = 2\nmode = observe", "retry = 2\nmode = enforce",
+         "`retry = 2` is of no use with `mode = observe` (line 3): only what is enforced is tried again"},
         {"minimum_calls = 5\nfailure_rate = 0%", "minimum_calls = 5\nfailure_rate = 0%\nslow_call = 1s",
          "no rate is judged"},
     };

@@ -67,6 +67,8 @@ static void add_last(struct event *event, enum event_type type)
             .reason = (uint8_t)any(TRANSITION_REASONS),
             .injected = any(2) == 0,
         };
+    } else if (type == EVENT_RETRY) {
+        event->retries_most = any(11);
     } else if (type == EVENT_OPEN && event->from == CIRCUIT_CLOSED) {
         event->recent_kinds = any_kinds();
     } else if (type == EVENT_OPEN) {
