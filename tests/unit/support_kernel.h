@@ -59,7 +59,7 @@ struct kernel {
     uint64_t connect_takes_ns;
     uint64_t slept_ns[16];                  /* how long each sleep was */
     unsigned int sleeps;                    /* so far */
-    void (*meanwhile)(void);                /* what happens in the next sleep */
+    void (*meanwhile)(void);                /* what happens in the next wait */
     bool interrupts;                        /* the next wait ends with EINTR */
     uintptr_t handlers[KERNEL_SIGNALS + 1]; /* of signals */
     uint64_t blocked;                       /* signals: bit number - 1 */

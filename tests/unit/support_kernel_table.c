@@ -148,6 +148,15 @@ static short events_of(const struct kernel_socket *at, short wanted)
 }
 
 /* Nothing happens while it waits, but that time passes, and that a peer answers who was to do so. */
+/* What others do while somebody waits. */
+static void pass_meanwhile(void)
+{
+    void (*meanwhile)(void) = kernel.meanwhile;
+    kernel.meanwhile = NULL;
+    if (meanwhile)
+        meanwhile();
+}
+
 static int scripted_poll(struct pollfd *look, nfds_t count, int timeout_ms)
 {
     struct kernel_socket *at = count > 0 ? kernel_find(look->fd) : NULL;
@@ -159,6 +168,8 @@ static int scripted_poll(struct pollfd *look, nfds_t count, int timeout_ms)
         kernel.interrupts = false;
         return kernel_says(EINTR);
     }
+    if (timeout_ms > 0)
+        pass_meanwhile();
     kernel.now_ns += timeout_ms > 0 ? (uint64_t)timeout_ms * NS_PER_MS : 0;
     return 0;
 }
@@ -184,11 +195,7 @@ static int scripted_nanosleep(clockid_t clock, int flags, const struct timespec 
     }
     uint64_t until_ns = (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
     kernel.slept_ns[kernel.sleeps++ % 16] = until_ns > kernel.now_ns ? until_ns - kernel.now_ns : 0;
-    if (kernel.meanwhile) {
-        void (*meanwhile)(void) = kernel.meanwhile;
-        kernel.meanwhile = NULL;
-        meanwhile();
-    }
+    pass_meanwhile();
     kernel.now_ns = until_ns > kernel.now_ns ? until_ns : kernel.now_ns;
     return 0;
 }

@@ -248,6 +248,30 @@ static void an_attempt_that_the_library_ended_is_made_again(void **state)
     program_close(fd);
 }
 
+static void charge_it(void)
+{
+    const int ends = kernel.connect_ends;
+    const unsigned int again = kernel.connect_ends_again;
+    kernel.connect_ends = KERNEL_AS_USUAL;
+    kernel.connect_ends_again = 0;
+    kernel_pass_ns(NS_PER_S);
+    program_close(program_connected()); /* which finds what is overdue */
+    assert_int_equal(counted(COUNT_OVERDUE), 1);
+    kernel.connect_ends = ends;
+    kernel.connect_ends_again = again;
+}
+
+static void an_attempt_that_was_charged_before_the_library_ended_it_is_made_again(void **state)
+{
+    (void)state;
+    bench_policy(RETRY NO_RATE "enforce_timeouts = yes\nconnect_timeout = 1s\n");
+    kernel.meanwhile = charge_it;
+    assert_int_equal(try(EINPROGRESS, 3), ETIMEDOUT);
+    FAILED(FAILURE_CONNECT_TIMEOUT, 3);
+    assert_int_equal(counted(COUNT_RETRIES), 2);
+    program_close(fd);
+}
+
 /* --- what happens to the socket meanwhile --- */
 
 static void close_it(void)
@@ -327,10 +351,11 @@ static void take_the_room(void)
 static void its_room_is_others_while_it_waits(void **state)
 {
     (void)state;
-    bench_policy(RETRY NO_RATE "max_connections = 1\non_open = EACCES\n");
+    bench_policy(RETRY NO_RATE "max_connections = 1\non_open = EACCES\nfallback = 10.0.0.9:1\n");
     kernel.meanwhile = take_the_room;
     assert_int_equal(try(ECONNREFUSED, 1), ECONNREFUSED); /* without room it is over, with the last failure */
     assert_int_equal(kernel.connects, 2);                 /* its own, and the other's */
+    assert_int_equal(counted(COUNT_FALLBACK), 0);
     assert_int_equal(counted(COUNT_REFUSED_BY + ADMIT_REFUSED_BULKHEAD - ADMIT_REFUSED_OPEN), 1);
     assert_int_equal(counted(COUNT_RETRIES), 0);
     program_close(fd);
@@ -401,6 +426,7 @@ int main(void)
         ENGINE_TEST(what_hangs_then_ends_with_what_is_left_of_it),
         ENGINE_TEST(an_attempt_that_timed_out_or_took_as_long_is_not_made_again),
         ENGINE_TEST(an_attempt_that_the_library_ended_is_made_again),
+        ENGINE_TEST(an_attempt_that_was_charged_before_the_library_ended_it_is_made_again),
         ENGINE_TEST(what_the_program_does_with_the_socket_meanwhile_ends_it),
         ENGINE_TEST(a_signal_that_interrupts_ends_it_with_the_last_failure),
         ENGINE_TEST(its_room_is_others_while_it_waits),

@@ -74,6 +74,7 @@ static void a_retry_is_no_probe_whatever_is_due(void **state)
     struct guard_bench *bench = *state;
     struct attempt attempt = {
         .target = &bench->target, .circuit = bench->circuit, .address_key = ADDRESS_A, .is_retry = true};
+    const uint64_t both[] = {ADDRESS_A, ADDRESS_B};
     uint32_t call, probe;
 
     bench_open(bench);
@@ -81,7 +82,10 @@ static void a_retry_is_no_probe_whatever_is_due(void **state)
     assert_int_equal(guard_admit(&bench->guard, &attempt, bench->now_ns, &call), ADMIT_REFUSED_OPEN);
     assert_int_equal(call, CALL_NONE);
     assert_int_equal(bench_sum(bench, COUNT_PROBES), 0);
-    assert_int_equal(bench_admit(bench, &probe), ADMIT_PROBE);
+    assert_int_equal(bench_admit_to(bench, ADDRESS_A, both, 2, &probe), ADMIT_PROBE);
+    attempt.address_key = ADDRESS_B; /* which the probe would cover */
+    attempt.siblings = both;
+    attempt.sibling_count = 2;
     assert_int_equal(guard_admit(&bench->guard, &attempt, bench->now_ns, &call), ADMIT_REFUSED_HALF_OPEN);
     assert_int_equal(bench_sum(bench, COUNT_PROBES), 1);
     bench_forget(bench, probe);
