@@ -117,6 +117,16 @@ static void add_cause(struct text *text, const struct event *event, unsigned int
     }
 }
 
+/* In brackets behind a kind of failure; nothing where there is none. */
+static void add_error(struct text *text, int error)
+{
+    if (error == 0)
+        return;
+    text_add(text, " (");
+    text_add_errno(text, error);
+    text_add(text, ")");
+}
+
 static void add_attempts(struct text *text, const struct event *event)
 {
     for (unsigned int i = 0; i < EVENT_ATTEMPTS && event->attempts[i].kind != FAILURE_NONE; i++) {
@@ -124,11 +134,7 @@ static void add_attempts(struct text *text, const struct event *event)
         char label[FAILURE_LABEL_MAX];
         text_add(text, i > 0 ? ", then " : ": ");
         text_add(text, failure_label(attempt->kind, attempt->http_status, label));
-        if (attempt->error != 0) {
-            text_add(text, " (");
-            text_add_errno(text, attempt->error);
-            text_add(text, ")");
-        }
+        add_error(text, attempt->error);
         text_add(text, " after ");
         add_duration(text, attempt->elapsed_ms);
     }
@@ -183,11 +189,7 @@ static void add_line_transition(struct text *text, const struct event *event)
 /* How it ended, and when. */
 static void add_line_end(struct text *text, const struct event *event)
 {
-    if (event->error != 0) {
-        text_add(text, " (");
-        text_add_errno(text, event->error);
-        text_add(text, ")");
-    }
+    add_error(text, event->error);
     text_add(text, event->overran == OVERRAN_HANGS  ? ", still hangs after "
                    : event->overran == OVERRAN_CAME ? ", came after "
                                                     : " after ");
@@ -271,11 +273,7 @@ static void add_line_retry(struct text *text, const struct event *event)
     add_duration(text, event->elapsed_ms);
     text_add(text, " after ");
     text_add(text, failure_label(event->kind, 0, label));
-    if (event->error != 0) {
-        text_add(text, " (");
-        text_add_errno(text, event->error);
-        text_add(text, ")");
-    }
+    add_error(text, event->error);
 }
 
 static void add_line_user(struct text *text, const struct event *event)
