@@ -113,7 +113,8 @@ static void waits_double_and_stay_within_their_bounds(void **state)
         assert_int_equal(try(ECONNREFUSED, 100), ECONNREFUSED);
         assert_int_equal(kernel.sleeps, 3);
         for (unsigned int i = 0; i < 3; i++)
-            assert_true(kernel.slept_ns[i] >= (20 << i) * MS && kernel.slept_ns[i] <= (40 << i) * MS);
+            assert_true(kernel.slept_ns[i] >= (UINT64_C(20) << i) * MS &&
+                        kernel.slept_ns[i] <= (UINT64_C(40) << i) * MS);
         program_close(fd);
     }
 }
