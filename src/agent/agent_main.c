@@ -15,6 +15,7 @@
 
 #include "agent/agent_settings.h"
 #include "agent/service.h"
+#include "agent/sweep.h"
 #include "agent/watched.h"
 #include "base/clock.h"
 #include "view/output.h"
@@ -153,6 +154,7 @@ static int run(void)
     }
     ev_signal_init(&hangup, reload, SIGHUP);
     ev_signal_start(loop, &hangup);
+    sweep_register(&agent.settings);
     watched_start(loop, &watching);
     warnx("watches %zu polic%s in use", watched_count(), watched_count() == 1 ? "y" : "ies");
     service_ready(loop);

@@ -224,6 +224,13 @@ void circuit_close(struct circuit *circuit, uint64_t now_ns, struct transitions 
  */
 bool circuit_end_pause(struct circuit *circuit, const struct settings *settings, uint64_t now_ns);
 
+/*
+ * What the next admission would mend in a half-open circuit, before there is one: it opens again as of the deadline of
+ * a probe that has passed, and the lease of a dead holder is free. Returns whether probes are still in flight.
+ */
+bool circuit_tend(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                  uint64_t now_ns, struct transitions *transitions);
+
 /* Counts a real outcome that the circuit must not go by: of a call that passed against its word. */
 void circuit_count_outcome(struct circuit *circuit, unsigned int shard, struct outcome outcome);
 

@@ -147,3 +147,19 @@ enum admission circuit_admit(struct circuit *circuit, const struct settings *set
     visit_count(&visit, counter_of_refusal(refusal));
     return refusal;
 }
+
+bool circuit_tend(struct circuit *circuit, const struct settings *settings, const struct caller *caller,
+                  uint64_t now_ns, struct transitions *transitions)
+{
+    struct visit visit = {
+        .circuit = circuit, .settings = settings, .caller = caller, .transitions = transitions, .now_ns = now_ns};
+    bool again = true;
+
+    transitions->count = 0;
+    for (unsigned int looks = 0; again && looks < VISIT_LOOKS_MAX && transitions->count < TRANSITIONS_MAX; looks++) {
+        visit_look(&visit);
+        again = visit.word.state == CIRCUIT_HALF_OPEN && visit.word.leases != 0 &&
+                (visit_open_expired(&visit) || free_the_dead(&visit));
+    }
+    return visit.word.state == CIRCUIT_HALF_OPEN && visit.word.leases != 0;
+}

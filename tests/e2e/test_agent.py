@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, SOCKFUSE, ParallelSuite, Sandbox, eventually  # noqa: E402
+from fixtures import (BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Server, eventually,  # noqa: E402
+                      stay_silent)
 
 load_tests = ParallelSuite.load(4)
 DAEMON = BUILD / "sockfuse-agent"
@@ -126,6 +127,99 @@ class Finding(Agents):
         self.assertIn("100 policies", self.says())
         self.assertEqual(set(calls), {"epoll_wait", "statx"})
         self.assertEqual(len(calls), 2 * calls.count("epoll_wait"), "of all of them together")
+
+
+class Sweeping(Agents):
+    """Nobody calls any more: what is counted is counted by the agent."""
+
+    def guard(self, *servers, **keys):
+        self.server = servers[0]
+        self.addCleanup(self.server.stop)
+        self.sandbox.guard(*servers, **{"failure_rate": "0%", **keys})
+
+    def circuit(self):
+        return self.sandbox.circuit(self.server)
+
+    def hang(self, count, argv):
+        processes = [self.sandbox.popen(argv, PRELOAD) for _ in range(count)]
+        self.assertTrue(eventually(lambda: self.server.requests >= count, 120), self.sandbox.circuits())
+        return processes
+
+    def events(self):
+        return [event["event"] for event in self.sandbox.events()]
+
+    def test_twenty_lone_programs_that_hang_open_their_circuit_while_they_hang(self):
+        self.guard(Server(stay_silent), failure_threshold=20, response_timeout="5s", reset_timeout="1h",
+                   reset_timeout_max="1h")
+        self.agent(*FAST)
+        argv = ["timeout", "140", "git", "-c", "credential.helper=", "ls-remote", f"{self.server.url}x.git"]
+        processes = self.hang(20, argv)
+        self.assertEqual(self.circuit()["state"], "closed")
+        self.sandbox.clock.advance_seconds(6)
+        self.assertTrue(eventually(lambda: self.circuit()["state"] == "open", 60), self.circuit())
+        self.assertEqual((self.server.connections, self.server.requests), (20, 20), "none made a second call")
+        self.assertEqual([process.poll() for process in processes], [None] * 20, "all still hang")
+        self.assertEqual(self.sandbox.failures(self.server), {"response-timeout": 20})
+        failures = [event for event in self.sandbox.events() if event["event"] == "failure"]
+        self.assertEqual({event["program"] for event in failures}, {"git-remote-http"})
+        for process in processes:
+            process.kill()
+
+    def test_what_killed_programs_left_is_given_back_and_nothing_is_charged(self):
+        self.guard(Server(stay_silent), response_timeout="5s", max_connections=40)
+        self.agent(*FAST)
+        for process in self.hang(20, ["curl", "-s", self.server.url]):
+            process.kill()
+            process.wait(60)
+        neutral = lambda: self.circuit()["counters"]["neutral"]  # noqa: E731
+        self.assertTrue(eventually(lambda: neutral() == 20, 60), self.circuit())
+        self.sandbox.clock.advance_seconds(6)
+        self.assertEqual((self.circuit()["counters"]["failed"], self.circuit()["state"]), (0, "closed"))
+
+    def test_a_probe_that_hangs_has_failed_at_its_limit_and_the_end_of_a_force_is_told(self):
+        self.guard(Server(stay_silent), failure_threshold=1, response_timeout="5s", probe_timeout="5s",
+                   reset_timeout="10s", backoff_multiplier=1)
+        self.agent(*FAST)
+        self.hang(1, ["curl", "-s", self.server.url])
+        self.sandbox.clock.advance_seconds(5)
+        self.assertTrue(eventually(lambda: "open" in self.events(), 60), self.events())
+        self.sandbox.clock.advance_seconds(10)
+        self.hang(2, ["curl", "-s", self.server.url])
+        self.assertIn("half-open", self.events())
+        self.sandbox.clock.advance_seconds(6)
+        self.assertTrue(eventually(lambda: self.events().count("open") == 2, 60), self.events())
+        self.assertEqual(self.server.requests, 2)
+        self.sandbox.sockfuse("close", "--for", "10s", self.server.destination)
+        self.sandbox.clock.advance_seconds(11)
+        self.assertTrue(eventually(lambda: self.events().count("forced") == 2, 60), self.events())
+
+    def test_with_sweep_off_it_only_looks(self):
+        self.guard(Server(stay_silent), failure_threshold=1, response_timeout="5s")
+        self.agent(*FAST, "-o", "sweep=no")
+        self.hang(1, ["curl", "-s", self.server.url])
+        self.sandbox.clock.advance_seconds(6)
+        path = os.path.join(self.sandbox.folder, "more")
+        later = self.agent(*FAST, "-o", "sweep=no", before=("strace", "-o", path))
+
+        def waits():
+            with open(path, encoding="utf-8") as file:
+                return file.read().count("epoll_wait")
+        self.assertTrue(eventually(lambda: waits() > 5, 60))
+        self.assertEqual(self.circuit()["counters"]["failed"], 0)
+        later.kill()
+
+    def test_an_agent_that_was_killed_and_started_again_goes_on(self):
+        self.guard(Server(stay_silent), failure_threshold=2, response_timeout="5s")
+        first = self.agent(*FAST)
+        self.hang(1, ["curl", "-s", self.server.url])
+        self.sandbox.clock.advance_seconds(5)
+        self.assertTrue(eventually(lambda: self.circuit()["counters"]["failed"] == 1, 60), self.circuit())
+        first.kill()
+        first.wait(60)
+        self.hang(2, ["curl", "-s", self.server.url])
+        self.sandbox.clock.advance_seconds(5)
+        self.agent(*FAST)
+        self.assertTrue(eventually(lambda: self.circuit()["state"] == "open", 60), self.circuit())
 
 
 if __name__ == "__main__":

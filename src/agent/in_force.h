@@ -1,0 +1,26 @@
+/*
+ * in_force.h - the policy that came into force last in a watched segment, for its numbers.
+ *
+ * By its text, which the segment keeps (segment/editions.h): no file is read, so nothing waits. It is the word of the
+ * user whose segment it is, about that user's circuits. A command that is to be executed is never taken from here.
+ */
+#ifndef SOCKFUSE_AGENT_IN_FORCE_H
+#define SOCKFUSE_AGENT_IN_FORCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/watched.h"
+#include "policy/policy.h"
+
+struct in_force {
+    struct policy *policy; /* NULL: unknown */
+    uint64_t revision;
+    uint64_t read_ns; /* real clock: when it was read; 0: never */
+};
+
+/* The policy as it is now; it stands until the next call. NULL: it is not known. */
+const struct policy *in_force_look(struct in_force *in_force, const struct watched *watched);
+void in_force_free(struct in_force *in_force);
+
+#endif
