@@ -17,6 +17,9 @@ COMPDIR ?= $(PREFIX)/share/bash-completion/completions
 BUILD   ?= build
 # The command knows where it will be installed. For one of another place, made of the same objects: a folder of its own.
 PLACED  ?= $(BUILD)
+# By one name, however it is called: what an object depends on is noted under the name that it had.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
+override PLACED := $(patsubst $(CURDIR)/%,%,$(abspath $(PLACED)))
 CC      ?= cc
 CFLAGS  ?= -O2 -g
 LDFLAGS ?=

@@ -27,6 +27,7 @@
 #include "connection/socket_swap.h"
 #include "preload/host_program.h"
 #include "preload/real.h"
+#include "preload/wrapper.h"
 #include "segment/processes.h"
 #include "segment/seldom.h"
 
@@ -282,7 +283,7 @@ static bool become_ready(struct policy *policy)
     return attached;
 }
 
-/* Where the status is not told, a call that still waits for its answer at the end is nobody's fault. */
+/* Where main returned and the status is not told, a call that still waits for its answer is nobody's fault. */
 #if LIBC_HAS_ON_EXIT
 static void at_exit(void)
 {
@@ -291,7 +292,7 @@ static void at_exit(void)
 #else
 static void exits(void)
 {
-    connection_exit_handler(0, NULL);
+    connection_exit_handler(wrapper_exit_status(), NULL);
 }
 
 static void at_exit(void)

@@ -2,8 +2,10 @@
  * wrap_close.c - the ways to end a connection: close and its relatives, shutdown, the end of the process.
  */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <stdio_ext.h>
 
+#include "base/libc.h"
 #include "connection/engine.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
@@ -93,3 +95,19 @@ void wrap_quick_exit(int status)
     connection_exit(status);
     real.quick_exit(status);
 }
+
+#if !LIBC_HAS_ON_EXIT
+/* A return from main does not come by here. */
+static atomic_int told_status;
+
+void wrap_exit(int status)
+{
+    atomic_store_explicit(&told_status, status, memory_order_relaxed);
+    real.exit(status);
+}
+
+int wrapper_exit_status(void)
+{
+    return atomic_load_explicit(&told_status, memory_order_relaxed);
+}
+#endif

@@ -149,6 +149,8 @@ static inline bool fcntl_duplicates(int command)
 void wrapper_overwriting(int fd, int to);
 /* After whatever duplicates, with its result, which is returned: `to` is another number for what `fd` is. */
 int wrapper_duplicated(int fd, int to);
+/* What exit was called with, where its handlers are not told (base/libc.h); 0: it was not called. */
+int wrapper_exit_status(void);
 /* Before an exec, see connection_executing. errno is kept. */
 void wrapper_executing(bool by_child);
 /* After getsockopt(SO_ERROR) on a guarded connection. */

@@ -8,10 +8,12 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, reset_after_request  # noqa: E402
+from fixtures import (BUILD, LIBRARY, ROOT, SOCKFUSE, Sandbox, Server, answer_http, reset_after_request,  # noqa: E402
+                      stay_silent)
 
 COMMAND = "command"  # what stands there is the whole command line
-# Calls so often, says what it was answered, and executes what else it is told to.
+# Calls so often, says what it was answered, and executes what else it is told to; or leaves with that status while it
+# waits for its answer.
 CLIENT = r"""
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,13 +25,19 @@ CLIENT = r"""
 int main(int count, char **words)
 {
     char answer[100];
-    for (int i = 0; i < atoi(words[2]); i++) {
+    const int leaves = strcmp(words[2], "leave") == 0;
+    for (int i = 0; i < (leaves ? 1 : atoi(words[2])); i++) {
         struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(words[1]))};
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         errno = 0;
-        if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 && send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0) == 18)
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 && send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0) == 18) {
+            if (leaves) {
+                usleep(400000);
+                exit(atoi(words[3]));
+            }
             (void)!recv(fd, answer, sizeof answer, 0);
+        }
         puts(errno == 0 ? "answered" : errno == ECONNREFUSED ? "refused" : errno == ECONNRESET ? "reset" : "other");
         close(fd);
     }
@@ -99,6 +107,15 @@ class Musl(unittest.TestCase):
         self.assertEqual((result.stdout, result.status), ("reset\n", 0))
         self.assertRegex(result.stderr, r"musl/libsockfuse.so' from LD_PRELOAD cannot be preloaded .*: ignored")
         self.assertEqual(self.sandbox.counters(self.server)["admitted"] if self.sandbox.circuits() else 0, 0)
+
+    def test_who_ends_with_an_error_while_he_waits_has_given_up(self):
+        self.install()
+        self.server.down()
+        self.server.up(stay_silent)
+        for status, failures in (3, {"response-timeout": 1}), (0, {"response-timeout": 1}):
+            self.assertEqual(self.guarded("musl", "leave", status).output, ("", "", status))
+            self.assertEqual(self.sandbox.failures(self.server), failures)
+        self.assertEqual(self.sandbox.counters(self.server)["neutral"], 1)
 
     def test_a_script_is_known_by_its_name(self):
         """Which is an argument of its interpreter, and of those the library is not told there."""

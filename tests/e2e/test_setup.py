@@ -295,6 +295,13 @@ class Install(unittest.TestCase):
     def install(self, *words, **keywords):
         self.make("install", *words, **keywords)
 
+    def test_a_build_folder_has_one_name_however_it_is_called(self):
+        """Else an object that was made under the one is not made anew under the other when a header changes."""
+        for named in "build", ROOT / "build", "./build/../build":
+            told = subprocess.run(["make", "-s", f"BUILD={named}", "--eval", "told: ; @echo $(BUILD) $(PLACED)", "told"],
+                                  cwd=ROOT, check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+            self.assertEqual(told.stdout, "build build\n", named)
+
     def test_what_was_installed_guards_a_program(self):
         prefix = os.path.join(self.sandbox.folder, "prefix")
         self.install(f"PREFIX={prefix}")
