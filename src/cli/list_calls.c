@@ -22,6 +22,7 @@
 #include "view/select.h"
 #include "view/selected_policy.h"
 #include "view/table.h"
+#include "view/waiting_thread.h"
 
 static const char help[] =
     "Usage: sockfuse calls [-f] [--tree] [--older TIME] [--json] [--dot] [-p FILE] [DEST]\n"
@@ -78,6 +79,9 @@ static bool collect(struct inflight *inflight, const struct selection *selection
             whole = false;
         whole = select_was_whole(selected) && whole;
     }
+    /* Before any is left out: that a process has another call to the same address counts. */
+    if (!view->as_tree)
+        inflight_find_threads(inflight);
     const struct inflight_wish all = {.older_ns = view->wish.older_ns};
     /* A tree is narrowed when it stands: what a destination's program waits for belongs to it. */
     inflight_keep(inflight, view->as_tree ? &all : &view->wish);

@@ -18,8 +18,9 @@
 #include "view/table.h"
 
 static const struct column call_columns[] = {
-    {"SINCE", true}, {"LIMIT", true},        {"", false},       {"PHASE", false},  {"PID", true}, {"PROGRAM", false},
-    {"USER", false}, {"DESTINATION", false}, {"TARGET", false}, {"POLICY", false},
+    {"SINCE", true},        {"LIMIT", true},   {"", false},        {"PHASE", false},
+    {"PID", true},          {"TID", true},     {"PROGRAM", false}, {"USER", false},
+    {"DESTINATION", false}, {"TARGET", false}, {"POLICY", false},
 };
 #define CALL_COLUMNS (sizeof call_columns / sizeof *call_columns)
 
@@ -52,7 +53,7 @@ static const char *note_of(const struct inflight_call *call)
 
 /* What need not be said, for it is the same everywhere, or plain. */
 struct said {
-    bool users, targets, policies, containers;
+    bool users, targets, policies, containers, threads;
 };
 
 static struct said what_to_say(const struct inflight *inflight)
@@ -64,6 +65,7 @@ static struct said what_to_say(const struct inflight *inflight)
         said.targets |= strcmp(call->circuit->target, call->circuit->destination) != 0;
         said.policies |= strcmp(call->of->identity, inflight->at[0].of->identity) != 0;
         said.containers |= !call->owner->process.is_near;
+        said.threads |= call->thread != 0 && call->thread != call->owner->process.pid;
     }
     return said;
 }
@@ -79,6 +81,10 @@ static void add_call(struct table *table, const struct inflight_call *call, cons
     table_add(table, colour, note_of(call));
     table_add(table, PLAIN, inflight_phase(call->phase));
     table_addf(table, PLAIN, "%" PRIu32 "%s", process->pid, process->is_near ? "" : "*");
+    if (said->threads && call->thread != 0)
+        table_addf(table, PLAIN, "%" PRIu32, call->thread);
+    else
+        table_add(table, PLAIN, "");
     table_add(table, PLAIN, process->program);
     table_add(table, PLAIN, said->users ? calls_user(call->owner->uid) : "");
     table_add(table, PLAIN, call->circuit->destination);
@@ -148,6 +154,10 @@ void calls_json(struct json *json, const struct inflight_call *call, uint64_t wa
     json_open(json, NULL, '{');
     json_unsigned(json, "pid", process->pid);
     json_bool(json, "pid_is_local", process->is_near);
+    if (call->thread != 0)
+        json_unsigned(json, "thread", call->thread);
+    else
+        json_null(json, "thread");
     json_string(json, "program", process->program);
     json_string(json, "user", calls_user(call->owner->uid));
     json_string(json, "target", call->circuit->target);

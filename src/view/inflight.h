@@ -37,6 +37,7 @@ struct inflight_call {
     bool is_charged; /* and was counted as a failure already */
     bool is_probe;
     uint64_t address_key; /* endpoint_hash of where it goes; 0: not known any more */
+    uint32_t thread;      /* by waiting_thread.h; 0: not known, or not asked for */
 };
 
 struct inflight {

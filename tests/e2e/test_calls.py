@@ -22,8 +22,20 @@ CONNECT_AND_WAIT = """import socket, sys, time
 with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
     connection.recv(1)
 """
-MEMBERS = {"pid", "pid_is_local", "program", "user", "target", "destination", "phase", "since", "waited_ms", "limit_ms",
-           "overdue", "charged", "probe", "policy", "owner"}
+MEMBERS = {"pid", "pid_is_local", "thread", "program", "user", "target", "destination", "phase", "since", "waited_ms",
+           "limit_ms", "overdue", "charged", "probe", "policy", "owner"}
+
+
+# One thread for each port, which tells who it is and waits for an answer.
+THREADS = """import socket, sys, threading
+def wait(port):
+    print(port, threading.get_native_id(), flush=True)
+    with socket.create_connection(("127.0.0.1", int(port))) as connection:
+        connection.sendall(b"?")
+        connection.recv(1)
+for port in sys.argv[1:]:
+    threading.Thread(target=wait, args=[port]).start()
+"""
 
 
 class Calls(unittest.TestCase):
@@ -61,9 +73,10 @@ class Calls(unittest.TestCase):
         self.sandbox.clock.advance_seconds(1.5)
         (call,) = self.calls()
         self.assertEqual(set(call), MEMBERS)
-        self.assertEqual((call["pid"], call["program"], call["target"], call["destination"], call["phase"],
-                          call["waited_ms"], call["limit_ms"], call["overdue"], call["pid_is_local"]),
-                         (process.pid, "curl", "shop", server.destination, "answer", 1500, 2000, False, True))
+        self.assertEqual((call["pid"], call["thread"], call["program"], call["target"], call["destination"],
+                          call["phase"], call["waited_ms"], call["limit_ms"], call["overdue"], call["pid_is_local"]),
+                         (process.pid, process.pid, "curl", "shop", server.destination, "answer", 1500, 2000, False,
+                          True))
         self.assertRegex(call["since"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
         title, line = self.text().splitlines()
         self.assertEqual(title.split(), ["SINCE", "LIMIT", "PHASE", "PID", "PROGRAM", "DESTINATION", "TARGET"])
@@ -72,6 +85,28 @@ class Calls(unittest.TestCase):
         (call,) = self.calls()
         self.assertEqual((call["overdue"], call["charged"]), (True, False))
         self.assertIn("  OVERDUE  ", self.text())
+
+    def test_the_thread_that_waits_is_named_where_it_is_known(self):
+        first, second, third = self.silent(), self.silent(), self.silent()
+        self.sandbox.guard(first, second, third)
+        ports = [str(server.port) for server in (first, second, third, third)]
+        process = self.sandbox.popen([PYTHON, "-c", THREADS, *ports], stdout=subprocess.PIPE, text=True)
+        threads = dict(process.stdout.readline().split() for _ in ports)
+        self.assertTrue(eventually(lambda: [call["phase"] for call in self.calls()] == ["answer"] * 4, 30))
+        # Each is in its recv a moment after its request is known.
+        wanted = {first.destination: int(threads[ports[0]]), second.destination: int(threads[ports[1]]),
+                  third.destination: None}
+        self.assertTrue(eventually(lambda: {call["destination"]: call["thread"] for call in self.calls()} == wanted,
+                                   30), (self.calls(), threads))
+        title, *lines = self.text().splitlines()
+        at = title.split().index("TID") - title.split().index("PID")
+        self.assertEqual(at, 1)
+        self.assertRegex("\n".join(lines), rf"answer +{process.pid} +{wanted[first.destination]} +")
+        # What is left out of the list was counted all the same.
+        self.assertEqual([call["thread"] for call in self.calls(third.destination)], [None, None])
+        self.hang(first, program=[PYTHON, "-c", THREADS.replace(").start()", ").run()"), ports[0]], count=2)
+        alone = [call for call in self.calls() if call["pid"] != process.pid]
+        self.assertEqual([call["thread"] for call in alone], [alone[0]["pid"]], "of one thread")
 
     def test_each_phase_is_told(self):
         hole, mute, silent = BlackHole(), self.silent(), self.silent()
