@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BUILD, CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      eventually, services, stay_silent)
+                      eventually, printed_on_a_terminal, services, stay_silent)
 from fixtures.storm import storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -343,6 +343,19 @@ class Following(unittest.TestCase):
         self.assertEqual(lines[4:], ["... and 3 lines more", ""])
         self.assertTrue(all(len(line) <= 50 for line in lines), lines)
 
+    def test_status_shows_overdue_calls_in_red_on_a_terminal(self):
+        self.hang()
+        well = re.escape(f"{self.server.destination}  \x1b[32mclosed\x1b[0m")
+        self.assertRegex(printed_on_a_terminal(self.sandbox, "status"), well)
+        self.sandbox.clock.advance_seconds(61)
+        ill = (re.escape(f"{self.server.destination}  \x1b[31mclosed\x1b[0m") + ".* " +
+               re.escape("\x1b[31m1, 1 overdue\x1b[0m") + " +" + re.escape("\x1b[31m1m01s\x1b[0m"))
+        self.assertRegex(printed_on_a_terminal(self.sandbox, "status"), ill)
+
+
+class SixWorkers(services.PhpFpm):
+    workers = 6
+
 
 class Programs(unittest.TestCase):
     """By what name a program is shown, and that of real servers each worker's call is."""
@@ -394,6 +407,25 @@ class Programs(unittest.TestCase):
         service.ask_beside(service.workers)
         calls = self.shown(os.path.basename(service.argv()[0]), service.workers)
         self.assertEqual({(call["user"], call["owner"]) for call in calls}, {(service.user, "root")})
+
+    @unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
+    def test_six_workers_of_php_fpm_that_are_stuck_beyond_their_limit_do_not_look_healthy(self):
+        self.sandbox = Sandbox(self, clock=True)
+        self.sandbox.guard(self.server, response_timeout="2s")
+        service = SixWorkers(self, self.sandbox, self.server.destination)
+        service.ask_beside(6)
+        self.shown(os.path.basename(service.argv()[0]), 6)
+        self.sandbox.clock.advance_seconds(20)
+        circuit = self.sandbox.circuit(self.server)
+        self.assertEqual((circuit["state"], circuit["waiting"], circuit["overdue"], circuit["oldest_ms"]),
+                         ("closed", 6, 6, 20000))
+        self.assertRegex(self.sandbox.sockfuse("status").stdout, r" closed +0/5 +6, 6 overdue +20\.0s ")
+        self.assertRegex(self.sandbox.sockfuse("status", self.server.destination).stdout, "6 overdue")
+        self.assertEqual(self.sandbox.sockfuse("status", "--check").stdout,
+                         "OK: 1 circuit, all closed; 6 calls wait, 6 overdue\n")
+        on_a_terminal = printed_on_a_terminal(self.sandbox, "status")
+        self.assertIn("\x1b[31mclosed\x1b[0m", on_a_terminal)
+        self.assertIn("\x1b[31m6, 6 overdue\x1b[0m", on_a_terminal)
 
     @unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
     def test_workers_of_nginx(self):

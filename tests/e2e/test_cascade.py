@@ -11,8 +11,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, SOCKFUSE, BlackHole, Namespace, ParallelSuite, Redis, Sandbox, Server,  # noqa: E402
-                      eventually, services, stay_silent)
+from fixtures import (CLIENTS, PYTHON, SOCKFUSE, BlackHole, Namespace, ParallelSuite, Redis, Sandbox,  # noqa: E402
+                      Server, eventually, services, stay_silent)
 from fixtures.daemons import free_port  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -28,6 +28,14 @@ print("ready", flush=True)
 while True:
     kept = listener.accept()
 """
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
 
 
 class Scene(unittest.TestCase):
@@ -201,6 +209,48 @@ class Places(Scene):
         _, group = self.server_of(json.loads(result.stdout), server.destination)
         self.assertEqual(group["pids"], [os.getpid()])
 
+    @unittest.skipUnless(IS_ROOT, "only root can be several users")
+    def test_programs_of_two_users_stand_in_one_tree_for_root(self):
+        silent, port, everybody = self.silent(), free_port(), {"SOCKFUSE_STATE": None}
+        os.chmod(self.sandbox.folder, 0o755)
+        self.guard(("front", f"127.0.0.1:{port}"), ("back", silent.destination))
+        server = shutil.copy(CLIENTS / "in_turn.py", self.sandbox.folder)
+        started = []
+        for argv, is_up in (([PYTHON, server, port, silent.port], lambda: answers(port)),
+                            (["curl", "-s", f"http://127.0.0.1:{port}/1"], lambda: True)):
+            uid = next(numbers)
+            for place in ("/dev/shm", "/tmp"):
+                self.addCleanup(shutil.rmtree, f"{place}/sockfuse-{uid}", ignore_errors=True)
+            rights = {"user": uid, "group": uid, "extra_groups": []}
+            started.append((uid, self.sandbox.popen(argv, env=everybody, **rights)))
+            self.assertTrue(eventually(is_up, 60))
+
+        def seen(*words):
+            # Any user of this machine may have something of his own there: of what has to do with ours.
+            result = self.sandbox.sockfuse("calls", "--tree", *words, silent.destination, env=everybody)
+            self.assertIn(result.status, (0, 1), result)
+            return result.stdout
+        waits = {("python3", silent.destination): 1, ("curl", f"127.0.0.1:{port}"): 1}
+        self.assertTrue(eventually(lambda: self.waits(json.loads(seen("--json"))) == waits, 40, 0.1), seen())
+        tree = json.loads(seen("--json"))
+        (_, back), (_, front) = started
+        _, group = self.server_of(tree, f"127.0.0.1:{port}")
+        self.assertEqual((group["program"], group["pids"], group["guarded"]), ("python3", [back.pid], True))
+        self.assertEqual((tree["root"]["destination"], tree["root"]["calls"], tree["root"]["programs"]),
+                         (silent.destination, 2, 2))
+        lines = seen().splitlines()
+        self.assertEqual(lines[0], f"curl (pid {front.pid} waits)")
+        self.assertRegex(lines[1], rf"\A  -> 127\.0\.0\.1:{port} \(front\): 1 waits for an answer, oldest \S+\Z")
+        self.assertEqual(lines[2], f"     python3 (pid {back.pid} waits)")
+        self.assertRegex(lines[3], rf"\A       -> {silent.destination} \(back\): 1 waits for an answer, oldest \S+\Z")
+        self.assertRegex(lines[-1], rf"\Aroot: {silent.destination} \(back\), connected and silent; "
+                                    r"2 calls of 2 programs wait, the oldest \S+\Z")
+        # Each of the two users sees his own program's wait alone.
+        for (uid, _), (program, destination) in zip(started, waits):
+            result = self.sandbox.sockfuse("calls", "--json", "--user", str(uid), env=everybody)
+            self.assertEqual([(call["program"], call["destination"]) for call in json.loads(result.stdout)],
+                             [(program, destination)])
+
     @unittest.skipUnless(IS_ROOT, "process name spaces are made by root")
     def test_a_container_whose_processes_have_other_numbers_here(self):
         server = self.silent()
@@ -293,15 +343,7 @@ class Chains(Scene):
         for port, next_one in ((one, other), (other, one)):
             self.sandbox.popen([sys.executable, CLIENTS / "in_turn.py", str(port), str(next_one)],
                                start_new_session=True)
-
-        def is_up():
-            try:
-                for port in (one, other):
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                return True
-            except OSError:
-                return False
-        self.assertTrue(eventually(is_up, 60))
+        self.assertTrue(eventually(lambda: answers(one) and answers(other), 60))
         with socket.create_connection(("127.0.0.1", one)) as asking:
             asking.sendall(b"GET /2 HTTP/1.0\r\n\r\n")
             self.assertTrue(eventually(lambda: len(self.tree()["waits"]) == 2, 30), self.tree())

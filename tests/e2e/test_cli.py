@@ -1,8 +1,6 @@
 """The command line as its users type it: words and options, what programs are given, what is shown, and how it ends."""
-import errno
 import json
 import os
-import pty
 import re
 import select
 import shutil
@@ -15,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (LIBRARY, PYTHON, RUN, SOCKFUSE, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      answer_http, eventually, reset_after_request, stay_silent)
+                      answer_http, eventually, printed_on_a_terminal, reset_after_request, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 NOBODY = 65534
@@ -651,31 +649,13 @@ circuit = address
         self.assertEqual(self.sandbox.status()[0]["processes"], [])
         self.assertIn("No process is attached", self.sockfuse("status").stdout)
 
-    @staticmethod
-    def read_terminal(leader):
-        """All that was printed to a terminal: it comes piecemeal, and ends with EIO."""
-        shown = b""
-        try:
-            while more := os.read(leader, 65536):
-                shown += more
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-        finally:
-            os.close(leader)
-        return shown.decode()
-
     def test_colour_is_for_terminals_only_and_never_with_no_color(self):
         server = self.closed_port()
         self.sandbox.guard(server, failure_threshold=1)
         self.calls(server)
         for env, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
                               ({"TERM": "dumb"}, False)):
-            leader, follower = pty.openpty()
-            process = self.sandbox.popen([SOCKFUSE, "status"], "command", env, stdout=follower)
-            os.close(follower)
-            process.wait(30)
-            shown = self.read_terminal(leader)
+            shown = printed_on_a_terminal(self.sandbox, "status", env=env)
             self.assertIn(server.destination, shown)
             self.assertEqual("\x1b[" in shown, coloured, env)
         self.assertNotIn("\x1b", self.sockfuse("status", env={"TERM": "xterm"}).stdout)

@@ -1,16 +1,13 @@
 """How long calls have waited, as `status` tells it, beside what the programs themselves have measured."""
-import fcntl
 import json
 import os
 import re
-import struct
 import sys
-import termios
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (CLIENTS, PYTHON, SOCKFUSE, ParallelSuite, Sandbox, Server, Session, answer_late,  # noqa: E402
-                      answer_status, eventually, stay_silent)
+from fixtures import (CLIENTS, PYTHON, ParallelSuite, Sandbox, Server, Session, answer_late,  # noqa: E402
+                      answer_status, eventually, printed_on_a_terminal, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 
@@ -215,18 +212,7 @@ class Latency(unittest.TestCase):
                 self.assertEqual(self.status("--check", "-p", self.sandbox.policy_path), "OK: 0 circuits in use\n")
 
     def on_a_terminal(self, columns):
-        master, terminal = os.openpty()
-        self.addCleanup(os.close, master)
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.sandbox.popen([SOCKFUSE, "status"], how="command", env={"TERM": "dumb"}, stdout=terminal)
-        os.close(terminal)
-        seen = b""
-        try:
-            while more := os.read(master, 65536):
-                seen += more
-        except OSError:  # nobody has the terminal any more
-            pass
-        return seen.decode().replace("\r\n", "\n")
+        return printed_on_a_terminal(self.sandbox, "status", columns=columns, env={"TERM": "dumb"})
 
     def test_the_worst_comes_first_and_what_does_not_fit_beside_comes_below(self):
         self.sandbox = Sandbox(self, clock=True)
