@@ -1,18 +1,21 @@
 """Services whose master starts as root and whose workers have given up their rights before their first call."""
 import os
 import pwd
+import re
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (SOCKFUSE, ParallelSuite, Sandbox, Server, answer_status, eventually,  # noqa: E402
                       reset_after_request, services)
+from test_metrics import Metrics  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
+IS_ROOT = os.geteuid() == 0
 ROUNDS = 200
 
 
-@unittest.skipUnless(os.geteuid() == 0, "such services are started by root")
+@unittest.skipUnless(IS_ROOT, "such services are started by root")
 class Services(unittest.TestCase):
     def start(self, kind, **keys):
         self.sandbox = Sandbox(self)
@@ -118,6 +121,83 @@ class Services(unittest.TestCase):
         program = f"copy (select 1) to program 'curl -s -o /dev/null {server.url}';\n"
         says = database.sql(f"{program}\\! {SOCKFUSE} open {server.destination}\n{program}")
         self.assertEqual((says.count("ERROR"), server.connections), (2, 3), says)
+
+
+class Told(unittest.TestCase):
+    """What each command says of a service whose dependency resets three connections, a second after another: at the
+    fourth call it is not asked."""
+
+    def told(self, *words):
+        result = self.sandbox.sockfuse(*words)
+        self.assertEqual((result.status, result.stderr), (0, ""), words)
+        return result.stdout
+
+    def check(self, kind):
+        self.sandbox, self.server = Sandbox(self, clock=True), Server(reset_after_request)
+        self.addCleanup(self.server.stop)
+        self.sandbox.policy("[defaults]\njitter = 0%\nfailure_rate = 0\nfailure_threshold = 3\n"
+                            f"[back]\nmatch = {self.server.destination}\n")
+        self.service = kind(self, self.sandbox, self.server.destination)
+        for _ in range(4):
+            self.sandbox.clock.advance_seconds(1)
+            self.service.ask()
+        self.assertEqual(self.server.requests, 3, self.service.log())
+        self.program = os.path.basename(self.service.argv()[0])
+        self.table_and_page()
+        self.explanation()
+        self.metrics()
+        self.events()
+
+    def table_and_page(self):
+        table = self.told("status")
+        self.assertRegex(table, rf"(?m)^ +back +{self.server.destination} +open +3/3 +9\.0s +0 +3 +3 +1 "
+                                r"+reset, 1\.0s ago$")
+        self.assertRegex(table, rf"(?m)^ +\d+ +{re.escape(self.program)} ")
+        page = self.told("status", "back")
+        for line in ("State         open, for 1.0s, next probe in 9.0s",
+                     "              1 refused, 0 probes; cause: failure-threshold, 3 failures (reset)",
+                     "Calls         3, succeeded 0, refused besides 1", "              failed 3 (3 reset)"):
+            self.assertIn(f"\n  {line}\n", page)
+        self.assertRegex(page, rf"\n  Last failure  reset, 1\.0s ago, pid \d+ \({re.escape(self.program)}\)\n")
+
+    def explanation(self):
+        where, members = self.server.destination, services.family(self.service.process.pid)
+        text = self.told("explain", where)
+        self.assertIn(": 3 calls failed in a row (failure_threshold = 3)\n", text)
+        evidence = re.findall(r"(?m)^    \S+ +(\d+) +(\S+) +answer +reset +ECONNRESET ", text)
+        self.assertEqual([program for _, program in evidence], [self.program] * 3, text)
+        self.assertLessEqual({int(pid) for pid, _ in evidence}, set(members))
+        self.assertIn("failure_threshold = 2: opened 1.0s earlier", text)
+        self.assertRegex(text, r"\n  Next +a probe in 9\.0s, by the first of \d process(es)? that asks")
+
+    def metrics(self):
+        metrics, one = Metrics(self.told("metrics")), {"target": "back", "destination": self.server.destination}
+        self.assertEqual(metrics.by("sockfuse_circuit_state", "state", **one), {"open": 1})
+        self.assertEqual(metrics.by("sockfuse_calls_total", "kind", **one), {"reset": 3})
+        self.assertEqual(metrics.by("sockfuse_refusals_total", "reason", **one), {"open": 1})
+        self.assertEqual(metrics.by("sockfuse_transitions_total", "to", **one), {"open": 1})
+
+    def events(self):
+        head = rf"\S+Z +{{}} +{self.server.destination} \(back\) +{re.escape(self.program)}\[\d+\] +"
+        failed = head.format("failure") + r"reset \(ECONNRESET\) after \d+ms\n"
+        opened = head.format("open") + r"failure-threshold, 3 failures \(reset\), pause 10s\n"
+        refused = head.format("refused") + r"refused at once, circuit open\n"
+        self.assertRegex(self.told("events"), rf"\A({failed}){{3}}{opened}{refused}\Z")
+
+    @unittest.skipUnless(IS_ROOT, "such services are started by root")
+    def test_nginx(self):
+        self.check(services.Nginx)
+
+    @unittest.skipUnless(IS_ROOT, "such services are started by root")
+    def test_gunicorn(self):
+        self.check(services.Gunicorn)
+
+    @unittest.skipUnless(IS_ROOT, "such services are started by root")
+    def test_php_fpm(self):
+        self.check(services.PhpFpm)
+
+    def test_a_cluster_of_node(self):
+        self.check(services.Node)
 
 
 if __name__ == "__main__":

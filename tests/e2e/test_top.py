@@ -83,6 +83,26 @@ class Page(Top):
         terminal.wait_for("0 calls wait")
         self.pid(terminal)  # it lives
 
+    def test_what_a_command_under_observe_does_is_shown_meanwhile(self):
+        """No policy is in use but that which observe makes for it."""
+        silent, broken = self.server(stay_silent), self.server(reset_after_request)
+        observe = self.sandbox.popen([SOCKFUSE, "observe", "--", "sh", "-c",
+                                      f"curl -s {broken.url}; exec curl -s --max-time 100 {silent.url}"], "command",
+                                     stderr=subprocess.PIPE)
+        self.addCleanup(observe.stderr.close)
+        self.assertTrue(eventually(lambda: silent.requests == 1, 30))
+        terminal = self.terminal()
+        terminal.wait_for_line(f"{silent.destination}", r"closed, observed +1 +0ms")
+        terminal.wait_for_line(f"{broken.destination}", r"closed, observed ")
+        self.sandbox.clock.advance_seconds(7)
+        terminal.wait_for("1 call waits, the oldest 7.0s")
+        terminal.keys("/", silent.destination, "Enter")
+        (curl,) = services.children(observe.pid)
+        terminal.wait_for_line(f"curl[{curl}]", r" 7\.0s +answer +curl")
+        os.kill(curl, signal.SIGTERM)
+        self.assertIn(silent.destination, observe.communicate(timeout=30)[1].decode())
+        terminal.wait_for("No policy is in use")
+
     def test_keys_sizes_and_the_end(self):
         server = self.server(stay_silent)
         self.sandbox.policy(f"[{server.destination}]\n[127.0.0.9:1]\n[127.0.0.8:*]\n")
