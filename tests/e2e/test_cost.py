@@ -1,13 +1,15 @@
 """What a request and its answer cost, counted in instructions: on any machine the same, where a time is not."""
 import collections
+import itertools
 import json
 import os
 import re
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BARE, BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, in_parallel,  # noqa: E402
+from fixtures import (BARE, BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Terminal, in_parallel,  # noqa: E402
                       require_build)
 
 SAMPLER = BUILD / "tests/bench/sampler"
@@ -115,6 +117,50 @@ class Instructions(unittest.TestCase):
                 self.assertLess(beside, 1.1 * one, one)
                 if walk == "circuits":
                     self.assertLess(one, 6_000_000)  # 6.5 million if all is looked up anew each time
+
+    def test_it_costs_nothing_that_somebody_looks_on(self):
+        """All the time, with each command that shows what happens; top on a terminal."""
+        sandbox = Sandbox(self, clock=True)
+        sandbox.policy("[all]\nmatch = 127.0.0.1:*\nresponse_timeout = 10s\n")
+        path = os.path.join(sandbox.folder, "trace")
+
+        def instructions():
+            few, many = in_parallel((lambda samples=samples: self.count(sandbox, PRELOAD, samples))
+                                    for samples in (1, 7))
+            return many - few
+
+        def system_calls():
+            result = sandbox.run(["strace", "-o", path, SAMPLER, "exchange", 0], PRELOAD, stdin=b"?" * 7)
+            self.assertEqual(result.status, 0, result)
+            with open(path, encoding="utf-8") as file:
+                lines = file.read()
+            between = lines[lines.index("read(0,"):lines.rindex("read(0,")]  # neither its start nor its end
+            # By real time, whether its segment is still there: with some stat.
+            return collections.Counter(name for name in re.findall(r"(?m)^(\w+)\(", between) if "stat" not in name)
+        self.count(sandbox, PRELOAD, 0)  # makes the segment
+        alone, alone_asks = instructions(), system_calls()
+        terminal = Terminal(self, sandbox, width=120)
+        terminal.command(SOCKFUSE, "top", "--interval", "100ms")
+        terminal.wait_for("calls/s")
+        over, looks = threading.Event(), collections.Counter()
+
+        def look():
+            for words in itertools.cycle((["status"], ["status", "all"], ["calls"], ["calls", "--tree"], ["events"],
+                                          ["explain", "all"], ["metrics"], ["status", "--check"])):
+                if over.is_set():
+                    return
+                looks[sandbox.sockfuse(*words).status] += 1
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            watched, watched_asks = instructions(), system_calls()
+        finally:
+            over.set()
+            looker.join(60)
+        self.assertGreater(looks[0], 8)
+        self.assertEqual(watched_asks, alone_asks)
+        # A call takes some 350: four. Two runs that nobody looks at differ by a third of one.
+        self.assertLess(watched, 1.01 * alone)
 
     def test_an_untracked_descriptor_costs_next_to_nothing(self):
         self.assertLess(self.more("[elsewhere]\nmatch = 127.0.0.99:1\n"), 40)
