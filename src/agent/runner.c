@@ -196,7 +196,7 @@ static void ask_to_end(struct task *task, enum as_user_end why)
     if (task->was_asked)
         return;
     task->was_asked = true;
-    task->report.end = why;
+    task->report.end = (int32_t)why;
     kill(-task->child, SIGTERM);
     kill(task->child, SIGTERM);
 }
