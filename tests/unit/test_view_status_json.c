@@ -15,7 +15,7 @@
 /* The command's parts are no library: a test that needs one brings it in as it is. */
 #include "view/output.c"
 #include "view/destination.c"
-#include "cli/differences.c"
+#include "view/differences.c"
 #include "view/duration.c"
 #include "view/inflight.c"
 #include "view/json.c"

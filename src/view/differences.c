@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "view/output.h"
 #include "view/running.h"
 
 unsigned int running_behind(const struct running *running)
