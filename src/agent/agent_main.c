@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/agent_settings.h"
+#include "agent/health.h"
 #include "agent/service.h"
 #include "agent/sweep.h"
 #include "agent/watched.h"
@@ -155,6 +156,7 @@ static int run(void)
     ev_signal_init(&hangup, reload, SIGHUP);
     ev_signal_start(loop, &hangup);
     sweep_register(&agent.settings);
+    health_register(loop);
     watched_start(loop, &watching);
     warnx("watches %zu polic%s in use", watched_count(), watched_count() == 1 ? "y" : "ies");
     service_ready(loop);

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "policy/capacity.h"
+#include "policy/check_value.h"
 #include "policy/distance.h"
 #include "policy/fallback.h"
 #include "policy/faults.h"
@@ -23,6 +24,10 @@
 /* A program waits in its connect meanwhile, and knows nothing of it. */
 #define RETRIES_MAX 10u
 #define RETRY_BACKOFF_MAX (10 * NS_PER_S)
+/* A check is a child of the agent's, of which there are only some at a time. */
+#define HEALTH_TIMEOUT_MAX NS_PER_MINUTE
+#define HEALTH_RISE_MAX 100u
+#define HEALTH_PATIENCE_MAX 1000u
 
 static const struct choice circuits[] = {
     {"destination", CIRCUIT_BY_DESTINATION}, {"address", CIRCUIT_BY_ADDRESS}, {"target", CIRCUIT_BY_TARGET}, {NULL, 0}};
@@ -88,6 +93,15 @@ const struct key key_table[KEYS] = {
     [KEY_SUCCESS_THRESHOLD] = {"success_threshold", COUNT(1, CIRCUIT_SUCCESSES_MAX), .built_in = "1",
                                IN(breaker.success_threshold)},
     [KEY_PROBE_TIMEOUT] = {"probe_timeout", DURATION(NS_PER_MS), .built_in = "10s", IN(breaker.probe_timeout_ns)},
+    [KEY_HEALTH_CHECK] = {"health_check", .rule = {.type = VALUE_CHECK}, .built_in = "none"},
+    [KEY_HEALTH_INTERVAL] = {"health_interval",
+                             .rule = {.type = VALUE_DURATION, .minimum = NS_PER_S, .maximum = NS_PER_HOUR},
+                             .built_in = "2s", IN(health_interval_ns)},
+    [KEY_HEALTH_TIMEOUT] = {"health_timeout",
+                            .rule = {.type = VALUE_DURATION, .minimum = 10 * NS_PER_MS, .maximum = HEALTH_TIMEOUT_MAX},
+                            .built_in = "2s", IN(health_timeout_ns)},
+    [KEY_HEALTH_RISE] = {"health_rise", COUNT(1, HEALTH_RISE_MAX), .built_in = "2", IN(health_rise)},
+    [KEY_HEALTH_PATIENCE] = {"health_patience", COUNT(1, HEALTH_PATIENCE_MAX), .built_in = "5", IN(health_patience)},
     [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(NS_PER_MS), .built_in = "10s", IN(connect_timeout_ns)},
     [KEY_RESPONSE_TIMEOUT] = {"response_timeout", DURATION_OR_OFF, .built_in = "off", IN(response_timeout_ns)},
     [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", CHOICE(yes_or_no), .built_in = "no", IN(enforce_timeouts)},
@@ -203,6 +217,8 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
         return faults_parse(target, text, why, why_size);
     case VALUE_FALLBACK:
         return fallback_parse(&target->fallback, text, why, why_size);
+    case VALUE_CHECK:
+        return check_parse(target->health_check, text, why, why_size);
     case VALUE_CAPACITY:
         return capacity_parse(&target->capacity, text, why, why_size);
     default:
@@ -228,6 +244,9 @@ void key_copy(enum key_index index, struct target *to, const struct target *from
     case VALUE_FALLBACK:
         to->fallback = from->fallback;
         break;
+    case VALUE_CHECK:
+        memcpy(to->health_check, from->health_check, sizeof to->health_check);
+        break;
     case VALUE_CAPACITY:
         to->capacity.circuits = from->capacity.circuits;
         to->capacity.calls = from->capacity.calls;
@@ -250,6 +269,9 @@ void key_format(enum key_index index, const struct target *target, char *text, s
         break;
     case VALUE_FALLBACK:
         fallback_format(&target->fallback, text, size);
+        break;
+    case VALUE_CHECK:
+        snprintf(text, size, "%s", target->health_check[0] != '\0' ? target->health_check : "none");
         break;
     case VALUE_CAPACITY:
         capacity_format(&target->capacity, text, size);

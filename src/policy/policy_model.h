@@ -19,6 +19,7 @@
 #define TARGET_NAME_MAX 128 /* bytes with the end */
 /* The most that max_connections can say: a segment has records of so many. */
 #define TARGET_CONNECTIONS_MAX 8192u
+#define HEALTH_CHECK_SIZE 256u /* bytes of what `health_check` says, with the end */
 
 enum pattern_kind { PATTERN_HOST, PATTERN_HOST_SUFFIX, PATTERN_NETWORK, PATTERN_UNIX };
 
@@ -96,10 +97,15 @@ struct target {
     uint32_t retries;               /* of a blocking connect that failed; 0: none */
     uint32_t retry_budget_permille; /* what they may come to, of the calls */
     uint64_t retry_backoff_ns;      /* the longest wait before the first one, twice as long before the second… */
-    struct capacity capacity;       /* of the policy: the same in all of its targets */
-    uint64_t keys_set;              /* bit n: key n of the table (keys.h) was set in the section itself */
-    uint64_t keys_defaulted;        /* bit n: key n came from [defaults] */
-    uint64_t keys_overridden;       /* bit n: key n came from -o */
+    /* For the agent alone. */
+    char health_check[HEALTH_CHECK_SIZE]; /* as the file has it (check_value.h); "": none */
+    uint64_t health_interval_ns, health_timeout_ns;
+    uint32_t health_rise;     /* passed so often in a row, it ends the pause */
+    uint32_t health_patience; /* one that fails holds for so many times the pause */
+    struct capacity capacity; /* of the policy: the same in all of its targets */
+    uint64_t keys_set;        /* bit n: key n of the table (keys.h) was set in the section itself */
+    uint64_t keys_defaulted;  /* bit n: key n came from [defaults] */
+    uint64_t keys_overridden; /* bit n: key n came from -o */
 };
 
 /* Finds patterns and targets; see index.h. */

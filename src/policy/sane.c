@@ -134,7 +134,8 @@ static bool fallback_is_sane(const struct fallback *fallback)
 bool target_is_sane(const struct target *target)
 {
     if (!ends_within(target->name, sizeof target->name) || !capacity_is_sane(&target->capacity) ||
-        !statuses_are_sane(&target->rules) || !faults_are_sane(target) || !fallback_is_sane(&target->fallback))
+        !statuses_are_sane(&target->rules) || !faults_are_sane(target) || !fallback_is_sane(&target->fallback) ||
+        !ends_within(target->health_check, sizeof target->health_check))
         return false;
     for (unsigned int index = 0; index < KEYS; index++) {
         if (!member_is_sane(&key_table[index], target))

@@ -332,6 +332,7 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
+    case VALUE_CHECK:
         break;
     }
     return complain(why, "not supported by this version");
@@ -378,6 +379,7 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
     case VALUE_STATUSES:
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
+    case VALUE_CHECK:
         break;
     }
 }

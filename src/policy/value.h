@@ -24,6 +24,7 @@ enum value_type {
     VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
     VALUE_FAULTS,          /* what a rehearsal injects, read by faults.h, not here */
     VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */
+    VALUE_CHECK,           /* a health check, read by check_value.h, not here */
     VALUE_CAPACITY,        /* the sizes of a segment's tables, read by capacity.h, not here */
     VALUE_EVENTS,          /* a whole number, written `N events` */
 };

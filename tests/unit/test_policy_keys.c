@@ -39,6 +39,11 @@ static const char *const documented[][2] = {
     {"half_open_max_calls", "1"},
     {"success_threshold", "1"},
     {"probe_timeout", "10s"},
+    {"health_check", "none"},
+    {"health_interval", "2s"},
+    {"health_timeout", "2s"},
+    {"health_rise", "2"},
+    {"health_patience", "5"},
     {"connect_timeout", "10s"},
     {"response_timeout", "off"},
     {"enforce_timeouts", "no"},
@@ -406,7 +411,7 @@ static void the_table_of_keys_is_sound(void **state)
         struct target target;
         char why[200];
         assert_true(key_set((enum key_index)index, &target, key->built_in, why, sizeof why));
-        if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK &&
+        if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK && key->rule.type != VALUE_CHECK &&
             key->rule.type != VALUE_CAPACITY)
             assert_true(key->size == 1 || key->size == 4 || key->size == 8);
     }
