@@ -71,7 +71,7 @@ class Bulkhead(Control):
         self.assertEqual(self.server.connections, 3)
         circuit = self.circuit()
         self.assertEqual((circuit["state"], circuit["connections"], circuit["max_connections"]), ("closed", 3, 3))
-        self.assertEqual(circuit["refused_by"], {"open": 0, "half-open": 0, "bulkhead": 2, "forced": 0})
+        self.assertEqual(circuit["refused_by"], {"open": 0, "half-open": 0, "bulkhead": 2, "forced": 0, "fleet": 0})
         self.assertEqual(circuit["counters"]["refused"], 2)
         self.assertIn("3/3", self.does("status"))
         (event,) = [event for event in self.sandbox.events() if event["event"] == "refused"]
@@ -150,7 +150,7 @@ class Forced(Control):
         self.assertEqual(self.server.connections, 2)
         circuit = self.circuit()
         self.assertEqual((circuit["state"], circuit["forced"], circuit["retry_in_ms"]), ("open", "open", None))
-        self.assertEqual(circuit["refused_by"], {"open": 0, "half-open": 0, "bulkhead": 0, "forced": 4})
+        self.assertEqual(circuit["refused_by"], {"open": 0, "half-open": 0, "bulkhead": 0, "forced": 4, "fleet": 0})
         self.assertEqual(circuit["counters"]["refused"], 4)
         self.assertIn("open (forced)", self.does("status"))
         self.sandbox.clock.advance_seconds(3600)
