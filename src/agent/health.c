@@ -191,11 +191,11 @@ static void see_open(struct watched *watched, struct checked *checked, const str
                                      .pause_ns = circuit_pause_ns(&target->breaker, circuit->step),
                                      .step = circuit->step};
     bool check = can_check(of(watched), checked);
-    enum health_step step = health_look(&checked->state, &rules, &view, now_ns, &check);
+    do_step(watched, checked, target, health_look(&checked->state, &rules, &view, now_ns, &check), now_ns);
     if (checked->has_result && checked->child_since_ns == checked->state.since_ns)
-        step = health_result(&checked->state, &rules, checked->result.passed, now_ns);
+        do_step(watched, checked, target, health_result(&checked->state, &rules, checked->result.passed, now_ns),
+                now_ns);
     checked->has_result = false;
-    do_step(watched, checked, target, step, now_ns);
     if (check)
         start_check(watched, checked, target);
 }

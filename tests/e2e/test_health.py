@@ -164,22 +164,26 @@ class Checks(Health):
 
 
 class WrongChecks(Health):
-    def test_one_that_says_ill_for_ever_delays_by_its_patience_and_no_more(self):
-        peer = Peer()
-        check, count = self.counting("exit 3")
-        self.start(Server(peer), check, health_patience=2)
-        self.opened()
-        peer.is_ill = False
-        self.await_held()
-        self.assertEqual(self.held()[0]["exit_status"], 3)
-        for _ in range(9):
-            self.advance(count)
-        self.assertEqual(self.curl(), REFUSED_BY_CURL)
-        self.advance(count)
-        self.await_probe()
-        self.assertEqual(self.curl(), 0)
-        self.assertEqual(self.circuit()["state"], "closed")
-        self.assertEqual([event["reason"] for event in self.held()], ["check-failed", "patience-over"])
+    def test_one_that_says_ill_for_ever_or_flaps_delays_by_its_patience_and_no_more(self):
+        for body in "exit 3", "[ $(($(wc -l < ../checks) % 2)) = 0 ] || exit 3":
+            with self.subTest(body):
+                self.setUp()
+                peer = Peer()
+                check, count = self.counting(body.replace("..", self.sandbox.folder))
+                self.start(Server(peer), check, health_patience=2)
+                self.opened()
+                peer.is_ill = False
+                self.await_held()
+                self.assertEqual(self.held()[0]["exit_status"], 3)
+                for _ in range(9):
+                    self.advance(count)
+                self.assertEqual(self.curl(), REFUSED_BY_CURL)
+                self.advance(count)
+                self.await_probe()
+                self.assertEqual(self.curl(), 0)
+                self.assertEqual(self.circuit()["state"], "closed")
+                self.assertEqual([event["reason"] for event in self.held()], ["check-failed", "patience-over"])
+                self.ends(self.daemon)
 
     def test_one_that_says_well_for_ever_does_not_undo_the_back_off(self):
         check, count = self.counting("exit 0")

@@ -28,9 +28,13 @@ static void make_good_piece(void)
 {
     static const char *const patterns[] = {"*.example.com:443",     "10.0.0.0/8:8000-8099", "[2001:db8::/32]:*",
                                            "payments.internal:443", "unix:/run/*/s",        NULL};
-    static const char *const options[] = {"http_failures=429 500-599",    "inject=hang at 10%, http-503 at 20%",
-                                          "fallback=spare.internal:8443", "window=100 calls",
-                                          "capacity=7 circuits",          NULL};
+    static const char *const options[] = {"http_failures=429 500-599",
+                                          "inject=hang at 10%, http-503 at 20%",
+                                          "fallback=spare.internal:8443",
+                                          "window=100 calls",
+                                          "health_check=http:///health",
+                                          "capacity=7 circuits",
+                                          NULL};
     struct policy_problems problems;
     struct policy *policy = policy_from_patterns(patterns, options, &problems);
 
