@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/check_trust.h"
 #include "base/clock.h"
 #include "policy/check_value.h"
 #include "view/destination.h"
@@ -108,11 +109,11 @@ static void clean_environment(const struct check_order *order, const struct pass
     destination_free(&destination);
 }
 
-_Noreturn static void execute(const struct check_order *order, const struct passwd *account)
+_Noreturn static void execute(const struct check_order *order, const char *value, const struct passwd *account)
 {
     char words[HEALTH_CHECK_SIZE], *argv[WORDS_MAX + 1], *rest = words;
     size_t count = 0;
-    strcpy(words, check_command(order->value));
+    strcpy(words, check_command(value));
     for (char *word; count < WORDS_MAX && (word = strsep(&rest, " ")) != NULL;)
         argv[count++] = word;
     argv[count] = NULL;
@@ -121,11 +122,23 @@ _Noreturn static void execute(const struct check_order *order, const struct pass
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
+/* What is to be done: of the kind that is in force, and a connection, or what the file has. */
+static bool may_do(const struct check_order *order, char value[HEALTH_CHECK_SIZE])
+{
+    const enum check_kind kind = check_kind(order->value);
+    if (kind == CHECK_CONNECT) {
+        strcpy(value, order->value);
+        return true;
+    }
+    return check_trusted_value(value, order->identity, order->target, order->uid) && check_kind(value) == kind;
+}
+
 _Noreturn static void live(const struct check_order *order, int report, pid_t agent)
 {
     const uint64_t deadline_ns = clock_real_ns() + order->timeout_ns;
     const bool is_command = check_kind(order->value) == CHECK_COMMAND;
     struct check_result result = {.error = EPERM};
+    char value[HEALTH_CHECK_SIZE];
     setpgid(0, 0);
     signals_as_new();
     shut_all(is_command ? -1 : report);
@@ -134,13 +147,13 @@ _Noreturn static void live(const struct check_order *order, int report, pid_t ag
     const struct passwd *account = getpwuid(order->uid);
     const bool is_user = become(order->uid, account) && chdir("/") == 0 &&
                          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
-                         getppid() == agent;
+                         getppid() == agent && may_do(order, value);
     if (is_command && is_user)
-        execute(order, account);
+        execute(order, value, account);
     if (is_command)
         _exit(EXIT_NOT_EXECUTABLE);
     if (is_user)
-        result = check_peer(order->value, order->destination, deadline_ns);
+        result = check_peer(value, order->destination, deadline_ns);
     if (write(REPORT_FD, &result, sizeof result) != (ssize_t)sizeof result)
         _exit(EXIT_FAILURE);
     _exit(EXIT_IS_TOLD);

@@ -15,7 +15,8 @@
 #include "agent/check_peer.h"
 
 struct check_order {
-    const char *value;       /* of health_check */
+    const char *value;       /* of health_check, as it is in force: what is done is what the file has (check_trust.h) */
+    const char *identity;    /* of the policy */
     const char *target;      /* its name */
     const char *destination; /* the circuit's */
     uid_t uid;               /* whose policy it is */

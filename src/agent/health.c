@@ -172,6 +172,7 @@ static bool can_check(const struct health_segment *segment, const struct checked
 static void start_check(struct watched *watched, struct checked *checked, const struct target *target)
 {
     const struct check_order order = {.value = target->health_check,
+                                      .identity = watched->selected->identity,
                                       .target = checked->target,
                                       .destination = checked->destination,
                                       .uid = watched->selected->uid,

@@ -314,9 +314,6 @@ class AsTheirUser(Users):
                             f"health_check = command {script}\n")
         self.serve(uid)
         self.as_user(uid, SOCKFUSE, "run", "-p", self.sandbox.policy_path, "--", "curl", "-sS", server.url)
-        # What runs is what counts: the agent asks for no file of a user's, which might keep it waiting.
-        os.unlink(self.sandbox.policy_path)
-        os.mkfifo(self.sandbox.policy_path)
         agent = self.sandbox.popen([SOCKFUSE, "agent", *FAST, "--user", uid], how="command",
                                    env={"SOCKFUSE_STATE": None, "SECRET": "of the agent's"})
 
@@ -338,6 +335,40 @@ class AsTheirUser(Users):
         self.assertIn("SOCKFUSE_TARGET=db\n", said)
         self.assertIn(f"SOCKFUSE_PORT={server.port}\n", said)
         self.assertIn("SOCKFUSE=off\n", said)
+
+
+class Trust(Health):
+    def refused(self, check, spoil, **result):
+        """The circuit opens under a good policy; then its file is no more what it was."""
+        self.start(Server(up=False), check, agent=False)
+        self.opened(7)
+        spoil(self.sandbox.policy_path)
+        agent = self.agent(*FAST)
+        self.await_held()
+        (event,) = self.held()
+        self.assertEqual({key: event[key] for key in result}, result)
+        self.ends(agent)
+
+    def test_a_command_and_a_url_are_the_files_and_it_has_to_be_to_be_trusted(self):
+        def replaced(make):
+            def spoil(path):
+                os.unlink(path)
+                make(path)
+            return spoil
+        spoils = [replaced(lambda path: None), replaced(os.mkfifo), lambda path: os.chmod(path, 0o646)]
+        if os.getuid() == 0:  # a program that has given up root's rights has root's segment, and can't have this
+            spoils += [lambda path: os.chown(path, 65534, -1), lambda path: os.chmod(path, 0o664)]
+        for spoil in spoils:
+            self.setUp()
+            check, count = self.counting("exit 0")
+            self.refused(check, spoil, exit_status=126)
+            self.assertEqual(count(), 0)
+        peer = Peer()
+        server = Server(peer)
+        self.addCleanup(server.stop)
+        self.setUp()
+        self.refused(f"http://{server.destination}/", spoils[-1], errno="EPERM")
+        self.assertEqual(peer.agents, 0)
 
 
 class Policies(Health):
