@@ -411,8 +411,8 @@ static void the_table_of_keys_is_sound(void **state)
         struct target target;
         char why[200];
         assert_true(key_set((enum key_index)index, &target, key->built_in, why, sizeof why));
-        if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK && key->rule.type != VALUE_CHECK &&
-            key->rule.type != VALUE_CAPACITY)
+        if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK &&
+            key->rule.type != VALUE_CHECK && key->rule.type != VALUE_CAPACITY)
             assert_true(key->size == 1 || key->size == 4 || key->size == 8);
     }
     assert_int_equal(key_named("colour"), KEYS);
