@@ -2,7 +2,6 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import unittest
 
