@@ -35,7 +35,7 @@ const char *check_command(const char *value)
 /* HOST, HOST:PORT, [V6], [V6]:PORT; "" is the destination. `length` is all of it. */
 static bool read_authority(struct check_url *url, const char *text, size_t length)
 {
-    const char *end = text + length, *host_end = end, *colon = NULL, *host = text;
+    const char *end = text + length, *host_end, *colon = NULL, *host = text;
     char port[8] = "";
     struct endpoint endpoint;
     url->port = HTTP_PORT;
@@ -129,7 +129,7 @@ bool check_parse(char value[HEALTH_CHECK_SIZE], const char *text, char *why_text
     if (!copy_words(read, text))
         return complain(why, "too long; expected %u bytes or less: a script may do the rest", HEALTH_CHECK_SIZE - 1);
     if (strcmp(read, "none") == 0)
-        read[0] = '\0';
+        memset(read, 0, sizeof read);
     else if (strncmp(read, "https://", 8) == 0)
         return complain(why, "TLS is not spoken here; `command curl -fsS -o /dev/null https://...` does");
     else if (strncmp(read, HTTP, HTTP_LENGTH) == 0 && !read_url(&url, read))
@@ -139,7 +139,6 @@ bool check_parse(char value[HEALTH_CHECK_SIZE], const char *text, char *why_text
         return complain(why, read[sizeof command - 1] == '\0' ? "which? Write `command /path/of/a/script`" : EXPECTED);
     else if (check_kind(read) == CHECK_NONE)
         return complain(why, EXPECTED);
-    memset(value, 0, HEALTH_CHECK_SIZE);
-    memcpy(value, read, strlen(read));
+    memcpy(value, read, HEALTH_CHECK_SIZE);
     return true;
 }
