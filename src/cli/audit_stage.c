@@ -143,7 +143,7 @@ int audit_stage_bare(struct audit *audit, const struct audit_wish *wish)
     request.policy_file = wish->policy_file;
     request.patterns = wish->patterns;
     if (wish->policy_file == NULL && wish->patterns.count == 0)
-        request.patterns = (struct run_list){{"*.:*", "*:*", "unix:*"}, 3};
+        request.patterns = own_circuits_everybody();
     const int status = stage(&eye, wish, &request, &audit->bare);
     free(own);
     return status;

@@ -22,11 +22,17 @@ char *own_circuits_option(void)
     return format_text("inject_seed=%" PRIu32, number);
 }
 
+/* No pattern with a path takes an abstract name. */
+struct run_list own_circuits_everybody(void)
+{
+    return (struct run_list){{"*.:*", "*:*", "unix:*", "unix:@*"}, 4};
+}
+
 /* The number is nobody else's; nothing is injected. */
 void own_circuits_ask(struct run_request *request, char **command)
 {
     *request = (struct run_request){
-        .patterns = {{"*.:*", "*:*", "unix:*"}, 3},
+        .patterns = own_circuits_everybody(),
         .options = {{"mode=observe", own_circuits_option()}, 2},
         .command = command,
     };

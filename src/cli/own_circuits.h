@@ -14,6 +14,9 @@
 /* Asks for a run that watches every destination, by name where it has one, and refuses nothing. */
 void own_circuits_ask(struct run_request *request, char **command);
 
+/* The patterns that take every destination. */
+struct run_list own_circuits_everybody(void);
+
 /* The option that makes a run's circuits its own; to be freed. */
 char *own_circuits_option(void);
 

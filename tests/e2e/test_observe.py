@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -89,6 +90,15 @@ class Table(Observed):
         self.assertEqual(hung["would_have_refused"]["failure"]["calls"], 2)
         self.assertGreaterEqual(hung["would_have_refused"]["failure"]["waited_ms"], 800)
         self.assertEqual(hung["failure_runs"]["present_failures"], 7)
+
+    def test_an_abstract_name_is_seen_like_a_path(self):
+        name = f"observed-{os.getpid()}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("\0" + name)
+            listener.listen(8)
+            circuits, _ = self.seen(*self.python(
+                "import socket, sys\nsocket.socket(socket.AF_UNIX).connect(chr(0) + sys.argv[1])\n", name))
+        self.assertEqual(list(circuits), [f"unix:@{name}"])
 
     def test_people_get_a_table_on_standard_error_and_the_program_keeps_its_output(self):
         server, silent = self.server(), self.server(stay_silent)
