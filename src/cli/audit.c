@@ -7,6 +7,7 @@
  * the other, for a program may have files and ports of its own.
  */
 #define _GNU_SOURCE
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -77,6 +78,9 @@ static void announce(const struct audit *audit)
         warnx("what %s left behind went on; each run lasts %s or longer", audit->command[0], at_least);
     else if (audit->is_endless)
         warnx("%s did not end within %s; as with a server, each run lasts as long", audit->command[0], at_least);
+    if (audit->unseen > 0)
+        warnx("%" PRIu64 " call%s without a fault %s not seen: there was no room; -t chooses destinations",
+              audit->unseen, audit->unseen == 1 ? "" : "s", audit->unseen == 1 ? "was" : "were");
     warnx("%zu destination%s; %zu run%s of at most %s follow%s, %s in all", audit->destination_count,
           audit->destination_count == 1 ? "" : "s", audit->planned, is_one ? "" : "s", span_format(bound_ns, each),
           is_one ? "s" : "", span_format(bound_ns * audit->planned, all));
@@ -111,8 +115,9 @@ static bool may_go_on(const struct audit *audit, const struct audit_wish *wish)
     if (wish->policy_file != NULL || wish->patterns.count > 0)
         warnx("%s called nobody whom %s takes", command, wish->policy_file != NULL ? wish->policy_file : "-t");
     else if (!bare->has_ended || bare->left_some)
-        warnx("%s called nobody within %s: if it is a server, it has to be asked for something in each run", command,
-              span_format(audit->limit_ns, within));
+        warnx("%s called nobody within %s: if it is a server, it has to be asked for something in each run; "
+              "what is slow to begin needs a longer --limit",
+              command, span_format(audit->limit_ns, within));
     else
         warnx("%s called nobody: there is nothing to audit (what a static or Go program calls is not seen)", command);
     tell_of_input(command);
@@ -128,7 +133,9 @@ static int write_all(const struct audit *audit, const struct audit_wish *wish)
     else
         audit_print(audit, stdout);
     const bool is_whole = audit_met_any(audit) || audit->is_interrupted;
-    return finish_output(audit_finds_beyond(audit) ? EXIT_FAILURE : is_whole ? EXIT_SUCCESS : EXIT_RUN_FAILED);
+    const int status = audit_finds_beyond(audit) ? EXIT_FAILURE : is_whole ? EXIT_SUCCESS : EXIT_RUN_FAILED;
+    /* 1 would say that something waited beyond the limit. */
+    return finish_output(EXIT_SUCCESS) == EXIT_SUCCESS ? status : EXIT_RUN_FAILED;
 }
 
 static int make_runs(struct audit *audit, const struct audit_wish *wish)

@@ -202,6 +202,7 @@ void audit_look_at_bare(const struct segment *segment, struct audit *audit)
         if (addresses_of(circuit) > destination->addresses)
             destination->addresses = addresses_of(circuit);
     }
+    audit->unseen = segment_unguarded(segment);
     take_journal(segment, take_protocol, audit);
     if (audit->destination_count > 1)
         qsort(audit->destinations, audit->destination_count, sizeof *audit->destinations, by_calls);

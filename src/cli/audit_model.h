@@ -93,6 +93,7 @@ struct audit {
     struct audit_course bare; /* its run without a fault */
     struct audit_destination *destinations;
     size_t destination_count;
+    uint64_t unseen; /* calls without a fault that there was no room for */
     struct audit_run *runs;
     size_t run_count;
     size_t planned; /* of them, those that can be made */

@@ -170,6 +170,9 @@ static void print_verdict(const struct audit *audit, FILE *out)
         fprintf(out, "Nothing waited beyond %s.\n", limit);
     else
         fputs("No fault was met.\n", out);
+    if (audit->unseen > 0)
+        fprintf(out, "%" PRIu64 " call%s without a fault %s not seen: there was no room.\n", audit->unseen,
+                audit->unseen == 1 ? "" : "s", audit->unseen == 1 ? "was" : "were");
 }
 
 void audit_print(const struct audit *audit, FILE *out)
@@ -239,6 +242,7 @@ static void write_bare(struct json *json, const struct audit *audit)
 {
     json_open(json, "without_fault", '{');
     write_course(json, &audit->bare);
+    json_unsigned(json, "calls_unseen", audit->unseen);
     json_open(json, "destinations", '[');
     for (size_t i = 0; i < audit->destination_count; i++) {
         const struct audit_destination *destination = &audit->destinations[i];

@@ -80,8 +80,7 @@ static bool try_segment(const struct policy *policy, const struct run_request *r
             warnx("%s", error->text);
         segment_detach(segment);
     } else if (request->strict) {
-        warnx("%s; %s is not started (--strict): its circuits can't be kept; SOCKFUSE_STATE can name a folder of "
-              "your own",
+        warnx("%s; %s is not started: its circuits can't be kept; SOCKFUSE_STATE can name a folder of your own",
               error->text, request->command[0]);
     } else {
         warnx("%s; %s runs unguarded; SOCKFUSE_STATE can name a folder of your own, and run --strict starts nothing "

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -207,6 +208,32 @@ class Destinations(Audited):
                          ("met silence instead: it sent nothing", "gave-up"))
 
 
+    def test_an_abstract_name_is_a_destination_like_a_path(self):
+        name = f"audited-{os.getpid()}-{self.id()}"[:100]
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind("\0" + name)
+        listener.listen(8)
+        code = "import socket, sys\nsocket.socket(socket.AF_UNIX).connect(chr(0) + sys.argv[1])\n"
+        rows, _ = self.found("--limit", LONG, "--faults", "refuse,silence", "--", *self.python(code, name))
+        self.assertEqual((rows["refuse"]["destination"], rows["refuse"]["result"], rows["silence"]["result"]),
+                         (f"unix:@{name}", "told", "left-out"), rows)
+
+    def test_what_there_was_no_room_to_see_is_counted(self):
+        """More destinations than circuits, and a fault that can be played to none of them: no run follows."""
+        code = ("import socket\nkept = []\nfor _ in range(260):\n    kept.append(socket.create_server(('127.0.0.1', 0)))\n"
+                "    socket.create_connection(kept[-1].getsockname()).close()\n")
+        words = ("--limit", LONG, "--faults", "http-503", "--", *self.python(code))
+        _, whole = self.found("--json", *words, status=125)
+        bare = whole["without_fault"]
+        self.assertEqual(len(bare["destinations"]) + bare["calls_unseen"], 260)
+        self.assertGreaterEqual(bare["calls_unseen"], 4)
+        result = self.audit(*words)
+        self.assertRegex(result.stderr, r"(?m)^sockfuse: \d+ calls without a fault were not seen: there was no room")
+        self.assertRegex(result.stdout, r"\nNo fault was met\.\n\d+ calls without a fault were not seen: there was no "
+                                        r"room\.\n\Z")
+
+
 class Without(Audited):
     """What keeps an audit from saying anything is said, with exit status 125."""
 
@@ -224,7 +251,9 @@ class Without(Audited):
         self.assertEqual(server.connections, 1)
 
     def test_a_server_that_nobody_asks_calls_nobody(self):
-        self.assertIn("has to be asked", self.refused("--limit", "100ms", "--", "sleep", "60"))
+        told = self.refused("--limit", "100ms", "--", "sleep", "60")
+        self.assertIn("has to be asked", told)
+        self.assertIn("longer --limit", told, "or it is slow to begin")
 
     def test_who_calls_nobody_or_can_not_be_started_or_needs_a_terminal(self):
         self.assertIn("true called nobody", self.refused("--", "true"))
@@ -242,7 +271,9 @@ class Without(Audited):
         server = self.server()
         with open(self.sandbox.state, "w", encoding="ascii") as file:
             file.write("no folder")
-        self.assertIn("is not started", self.refused("--", "curl", "-s", server.url))
+        told = self.refused("--", "curl", "-s", server.url)
+        self.assertIn("curl is not started: ", told)
+        self.assertNotIn("--strict", told, "which nobody has given")
         self.assertEqual(server.connections, 0)
 
 
@@ -331,7 +362,7 @@ class Runs(Audited):
 
     def test_closed_descriptors_are_not_taken_for_others(self):
         server = self.server()
-        for closed, status, said in (("<&-", 0, "told"), (">&-", 1, ""), ("2>&-", 0, "told")):
+        for closed, status, said in (("<&-", 0, "told"), (">&-", 125, ""), ("2>&-", 0, "told")):
             result = self.sandbox.run(["sh", "-c", f'"$@" {closed}', "sh", SOCKFUSE, "audit", "--json", "--faults",
                                        "refuse", "--", "curl", "-s", server.url], how="command")
             self.assertEqual(result.status, status, result)
@@ -343,7 +374,7 @@ class Runs(Audited):
             process = self.sandbox.popen([SOCKFUSE, "audit", "--faults", "refuse", "--", "curl", "-s", server.url],
                                          how="command", stdout=full, stderr=subprocess.PIPE)
             err = process.communicate(timeout=60)[1]
-        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.returncode, 125, "1 says that something waited beyond the limit")
         self.assertIn(b"standard output can't be written", err)
 
 
