@@ -17,6 +17,7 @@
 #include "view/event_print.h"
 #include "view/local_time.h"
 #include "view/table.h"
+#include "view/waiting_thread.h"
 #include "segment/circuits.h"
 #include "segment/journal.h"
 
@@ -249,6 +250,7 @@ static void print_calls(const struct selected *selected, uint32_t circuit, uint6
 {
     struct inflight inflight = {0};
     inflight_add(&inflight, &selected->segment, selected, now_ns);
+    inflight_find_threads(&inflight);
     inflight_keep_circuit(&inflight, circuit);
     inflight_find_users(&inflight);
     inflight_sort(&inflight);

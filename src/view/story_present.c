@@ -23,6 +23,7 @@
 #include "view/status_json.h"
 #include "view/story_chain.h"
 #include "view/story_sources.h"
+#include "view/waiting_thread.h"
 #include "segment/circuits.h"
 
 /* As many as a page can show; the longest waits come first. */
@@ -125,6 +126,7 @@ static void tell_calls(struct story *story, const struct selection *selection, s
         if (selected->segment.map != NULL && select_has_time(selected))
             inflight_add(&inflight, &selected->segment, selected, now_ns);
     }
+    inflight_find_threads(&inflight);
     inflight_find_users(&inflight);
     inflight_sort(&inflight);
     array_begin(&calls);
