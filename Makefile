@@ -101,6 +101,9 @@ HAS_PARTS  := $(shell command -v node >/dev/null && [ -d $(PAGE_PARTS)/node_modu
 
 all: $(LIBRARY) $(COMMAND) $(if $(EVENT_LOOP),$(DAEMON)) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
 
+# What is asked for by its whole path is known by the one name that it has here.
+$(filter $(CURDIR)/%,$(MAKECMDGOALS)): $(CURDIR)/%: % ;
+
 $(PAGE): $(wildcard src/report/*.*) $(PAGE_PARTS)/package-lock.json
 	$(call Q,PAGE) node src/report/build.mjs $(PAGE_PARTS)/node_modules $@ || \
 	    { rm -f $@; echo 'page: sockfuse report is without its page; the rest is not touched' >&2; }

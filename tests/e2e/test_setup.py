@@ -297,10 +297,18 @@ class Install(unittest.TestCase):
 
     def test_a_build_folder_has_one_name_however_it_is_called(self):
         """Else an object that was made under the one is not made anew under the other when a header changes."""
+        rule = "told: ; @echo $(BUILD) $(PLACED)"
         for named in "build", ROOT / "build", "./build/../build":
-            told = subprocess.run(["make", "-s", f"BUILD={named}", "--eval", "told: ; @echo $(BUILD) $(PLACED)", "told"],
-                                  cwd=ROOT, check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+            told = subprocess.run(["make", "-s", f"BUILD={named}", "--eval", rule, "told"], cwd=ROOT, check=True,
+                                  capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
             self.assertEqual(told.stdout, "build build\n", named)
+
+    def test_what_is_made_is_known_by_its_whole_path_too(self):
+        """As scripts ask for it, whose BUILD may be such a one."""
+        for goal in "build/libsockfuse.so", ROOT / "build/libsockfuse.so":
+            result = subprocess.run(["make", "-n", "BUILD=build", goal], cwd=ROOT, check=False, capture_output=True,
+                                    text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_what_was_installed_guards_a_program(self):
         prefix = os.path.join(self.sandbox.folder, "prefix")
