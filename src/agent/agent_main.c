@@ -136,8 +136,8 @@ static void reload(struct ev_loop *loop, ev_signal *signal, int events)
 static void have_standard_streams(void)
 {
     if (fcntl(STDIN_FILENO, F_GETFD) < 0 || fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0)
-        for (int fd; (fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO;)
-            continue;
+        for (int fd = 0; fd >= 0 && fd <= STDERR_FILENO;)
+            fd = open("/dev/null", O_RDWR);
 }
 
 static int run(void)

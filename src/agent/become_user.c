@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/signals_as_new.h"
 #include "view/output.h"
 
 /* Of a user who is in no list of users nothing else is known. */
@@ -124,15 +125,6 @@ static bool change_user(const struct new_user *user)
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-static void default_signals(void)
-{
-    sigset_t none;
-    for (int number = 1; number < _NSIG; number++)
-        signal(number, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* Memory that a command wastes is not to cost the agent its life. */
 static void be_the_first_to_die(void)
 {
@@ -149,7 +141,7 @@ bool become_user(const struct new_user *user, uint64_t limit_ms)
     be_the_first_to_die();
     setsid();
     umask(022);
-    default_signals();
+    signals_as_new();
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NOFILE, DESCRIPTORS);
     limit(RLIMIT_CPU, limit_ms / 1000 + 2);

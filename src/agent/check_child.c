@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/check_trust.h"
+#include "agent/signals_as_new.h"
 #include "base/clock.h"
 #include "policy/check_value.h"
 #include "view/destination.h"
@@ -42,15 +43,6 @@ struct check_child {
 };
 
 /* --- in the child ------------------------------------------------------------------------------------------------- */
-
-static void signals_as_new(void)
-{
-    sigset_t none;
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
 
 /* With the groups that the account has; a number without an account has none, and is in nobody's group. */
 static bool take_groups(const struct passwd *account)

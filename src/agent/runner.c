@@ -145,11 +145,15 @@ static void kill_children(void)
 {
     char *path = format_text("/proc/self/task/%d/children", (int)getpid());
     FILE *list = fopen(path, "re");
-    int child;
+    char *number = NULL;
+    size_t room = 0;
     free(path);
-    while (list != NULL && fscanf(list, "%d", &child) == 1)
+    while (list != NULL && getdelim(&number, &room, ' ', list) > 0) {
+        const long child = strtol(number, NULL, 10);
         if (child > 1)
-            kill(child, SIGKILL);
+            kill((pid_t)child, SIGKILL);
+    }
+    free(number);
     if (list != NULL)
         fclose(list);
 }
@@ -164,8 +168,9 @@ static void end_all(const struct task *task)
     for (unsigned int round = 0; round < ROUNDS_MAX; round++) {
         kill_children();
         pid_t ended;
-        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
-            continue;
+        do
+            ended = waitpid(-1, NULL, WNOHANG);
+        while (ended > 0);
         if (ended < 0) /* nobody is left */
             return;
         usleep(1000);

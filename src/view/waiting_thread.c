@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "view/waiting_thread.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,14 +55,17 @@ static int waits_with(uint32_t pid, uint32_t thread)
 {
     char *path = format_text("/proc/%" PRIu32 "/task/%" PRIu32 "/syscall", pid, thread);
     FILE *file = fopen(path, "re");
-    long number = -1;
-    unsigned long descriptor = 0;
-    /* "running", or the number of the call and its arguments. */
-    const bool told = file != NULL && fscanf(file, "%ld %lx", &number, &descriptor) == 2;
-    if (file != NULL)
-        fclose(file);
+    char line[256] = "", *rest;
     free(path);
-    return told && may_wait_in(number) && descriptor <= INT32_MAX ? (int)descriptor : -1;
+    if (file == NULL)
+        return -1;
+    /* "running", or the number of the call and its arguments. */
+    const bool told = fgets(line, sizeof line, file) != NULL && isdigit((unsigned char)line[0]);
+    fclose(file);
+    if (!told || !may_wait_in(strtol(line, &rest, 10)))
+        return -1;
+    const unsigned long descriptor = strtoul(rest, NULL, 16);
+    return descriptor <= INT32_MAX ? (int)descriptor : -1;
 }
 
 /* The inode of the socket that a process has there; 0: it is none. */
@@ -69,12 +73,11 @@ static uint64_t socket_at(uint32_t pid, int descriptor)
 {
     char *path = format_text("/proc/%" PRIu32 "/fd/%d", pid, descriptor), text[64];
     const ssize_t length = readlink(path, text, sizeof text - 1);
-    uint64_t inode = 0;
     free(path);
     if (length <= 0)
         return 0;
     text[length] = '\0';
-    return sscanf(text, "socket:[%" SCNu64 "]", &inode) == 1 ? inode : 0;
+    return strncmp(text, "socket:[", 8) == 0 ? strtoull(text + 8, NULL, 10) : 0;
 }
 
 static int compare_inodes(const void *a, const void *b)
