@@ -79,6 +79,12 @@ EVENT_LOOP := $(shell for way in $(EVENT_WAYS); do \
                           printf '#include <ev.h>\nint main(void) { return ev_default_loop(0) != 0; }' | \
                           $(CC) -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
 
+# By hiredis it speaks to a fleet's Redis; where that is missing, it says so when it is asked to.
+REDIS_WAYS := "-Wl,-Bstatic -lhiredis -Wl,-Bdynamic" -lhiredis
+REDIS := $(shell for way in $(REDIS_WAYS); do \
+                     printf '#include <hiredis/hiredis.h>\nint main(void) { return redisReaderCreate() != 0; }' | \
+                     $(CC) -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
+
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
@@ -114,7 +120,7 @@ page: ## the page of `sockfuse report`; fetches what it is made of
 $(CORE) $(PRELOAD): EXTRA = $(LTO) $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
 # dlopen. They stay out of the link's inlining, which knows of no exceptions.
-AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,contradiction discover faults file_path pattern policy target)
+AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,agent_section contradiction discover faults file_path pattern policy redis_url target)
 $(AT_START): EXTRA = -Wno-frame-larger-than
 
 # A start pays for mappings and pages. So code and constants are one mapping (noseparate-code), and variables are sorted
@@ -138,7 +144,7 @@ $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
 $(DAEMON): $(AGENT) $(VIEW) $(CORE)
-	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP)
+	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP) $(REDIS)
 
 # The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
 # further names.
@@ -165,14 +171,18 @@ HAS_CURSES := $(if $(CURSES),-DSOCKFUSE_CURSES)
 $(BUILD)/src/cli/top_terminal.o: EXTRA = $(HAS_CURSES)
 $(BUILD)/src/cli/top_terminal.o $(COMMAND): $(BUILD)/curses
 $(DAEMON): $(BUILD)/eventloop
+SPEAKS_REDIS := $(patsubst %,$(BUILD)/src/agent/%.o,redis_absent redis_connection redis_speech)
+$(SPEAKS_REDIS): EXTRA = $(if $(REDIS),-DSOCKFUSE_HIREDIS)
+$(SPEAKS_REDIS) $(DAEMON): $(BUILD)/redis
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
 $(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR)
 $(BUILD)/eventloop: remembered = $(EVENT_LOOP)
+$(BUILD)/redis: remembered = $(REDIS)
 $(BUILD)/curses: remembered = $(CURSES)
 $(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
-$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/fuzz/flags: always
+$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/redis $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -187,10 +197,12 @@ STRESS_TESTS   := $(call programs,tests/unit/stress_*.c)
 PRELOAD_TESTS  := $(call programs,tests/preload/test_*.c)
 # Those that start threads.
 THREADED       := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls pthread_create tests/unit/test_*.c tests/unit/stress_*.c))
-BENCHMARKS     := $(call programs,tests/bench/*.c)
+BENCHMARKS     := $(filter-out $(if $(EVENT_LOOP),,%/fleet_hosts),$(call programs,tests/bench/*.c))
 # The scripted kernel and the engine around it, for tests that say `links: connection`.
 ENGINE_SUPPORT := $(call objects,tests/unit/support_kernel*.c tests/unit/support_engine*.c)
-UNIT_SUPPORT   := $(filter-out $(ENGINE_SUPPORT),$(call objects,tests/unit/support*.c))
+# Hosts of a fleet, for those that say `links: agent`.
+FLEET_SUPPORT  := $(call objects,tests/unit/support_fleet.c)
+UNIT_SUPPORT   := $(filter-out $(ENGINE_SUPPORT) $(FLEET_SUPPORT),$(call objects,tests/unit/support*.c))
 PRELOAD_SUPPORT := $(call objects,tests/preload/support*.c)
 WITH_CONNECTION := $(patsubst %.c,$(BUILD)/%,$(shell grep -ls 'links: connection' tests/unit/*.c))
 # The parts of the command, without its main, for tests that say `links: command`; of the agent: `links: agent`.
@@ -218,18 +230,20 @@ test-programs: unit-programs preload-programs bench-programs
 
 $(WITH_CONNECTION): $(ENGINE_SUPPORT) $(CONNECTION)
 $(WITH_COMMAND): $(filter-out %/main.o,$(CLI))
-$(WITH_AGENT): $(VIEW) $(filter-out %/agent_main.o,$(AGENT))
+$(WITH_AGENT): $(FLEET_SUPPORT) $(VIEW) $(filter-out %/agent_main.o,$(AGENT))
 $(UNIT_TESTS) $(STRESS_TESTS): $(BUILD)/%: $(BUILD)/%.o $(UNIT_SUPPORT) $(CORE)
 	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread $(LIBBSD) $(if $(filter $@,$(WITH_COMMAND)),$(CURSES)) \
-	    $(if $(filter $@,$(WITH_AGENT)),$(EVENT_LOOP))
+	    $(if $(filter $@,$(WITH_AGENT)),$(EVENT_LOOP) $(REDIS))
 
 $(WITH_CORE): $(CORE)
 $(BUILD)/tests/preload/test_differential: $(call objects,tests/preload/differential/*.c)
 $(PRELOAD_TESTS): $(BUILD)/%: $(BUILD)/%.o $(PRELOAD_SUPPORT)
 	$(call Q,LINK) $(LINK) -o $@ $^ -lcmocka -pthread -ldl $(if $(filter $@,$(WITH_CORE)),-lc $(LIBBSD))
 
+BENCHED_AGENT := $(BUILD)/tests/bench/fleet_hosts
+$(BENCHED_AGENT): $(filter-out %/agent_main.o,$(AGENT)) $(VIEW) $(CORE)
 $(BENCHMARKS): $(BUILD)/%: $(BUILD)/%.o
-	$(call Q,LINK) $(LINK) -o $@ $^ -pthread
+	$(call Q,LINK) $(LINK) -o $@ $^ -pthread $(if $(filter $@,$(BENCHED_AGENT)),$(LIBBSD) $(EVENT_LOOP) $(REDIS))
 
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/fuzz/flags
 	@mkdir -p $(@D)
@@ -282,7 +296,8 @@ bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer
 
 # Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
 LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
-TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' $(HAS_CURSES)
+TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' $(HAS_CURSES) \
+             $(if $(REDIS),-DSOCKFUSE_HIREDIS)
 TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
 # clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
 # called as well, and the few findings more have been none yet: see lint-deep.

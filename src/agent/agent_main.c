@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/agent_settings.h"
+#include "agent/fleet_watch.h"
 #include "agent/health.h"
 #include "agent/service.h"
 #include "agent/sweep.h"
@@ -126,6 +127,7 @@ static void reload(struct ev_loop *loop, ev_signal *signal, int events)
     if (agent_settings_read(&settings, &agent.sources)) {
         agent.settings = settings;
         watched_set(&agent.settings);
+        fleet_watch_set(&agent.settings);
     } else {
         warnx("the settings stay as they were");
     }
@@ -157,12 +159,14 @@ static int run(void)
     ev_signal_start(loop, &hangup);
     sweep_register(&agent.settings);
     health_register(loop);
+    fleet_watch_start(loop, &agent.settings);
     watched_start(loop, &watching);
     warnx("watches %zu polic%s in use", watched_count(), watched_count() == 1 ? "y" : "ies");
     service_ready(loop);
     ev_run(loop, 0);
     service_stopping();
     watched_stop();
+    fleet_watch_stop();
     ev_loop_destroy(loop);
     return finish_output(EXIT_SUCCESS);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
+#include "policy/redis_url.h"
 #include "view/output.h"
 
 #define WHY_MAX 280
@@ -57,6 +58,16 @@ static bool read_usual(struct agent_settings *settings)
     return good;
 }
 
+/* What stands on a command line everybody reads who can list processes. */
+static bool is_seen_by_all(enum agent_key_index key, const char *value, char *why, size_t why_size)
+{
+    struct redis_url url;
+    if (key != AGENT_FLEET || !redis_url_parse(&url, value, why, why_size) || !url.has_password)
+        return false;
+    snprintf(why, why_size, "a password on the command line is seen by everybody: use fleet_password");
+    return true;
+}
+
 static bool read_override(struct agent_settings *settings, const char *text)
 {
     char why[WHY_MAX], words[WHY_MAX];
@@ -67,12 +78,13 @@ static bool read_override(struct agent_settings *settings, const char *text)
     }
     char *name = format_text("%.*s", (int)(equals - text), text);
     const enum agent_key_index key = agent_key_named(name);
-    const bool good = key != AGENT_KEYS && agent_key_set(settings, key, equals + 1, why, sizeof why);
+    const bool good = key != AGENT_KEYS && !is_seen_by_all(key, equals + 1, why, sizeof why) &&
+                      agent_key_set(settings, key, equals + 1, why, sizeof why);
     if (key == AGENT_KEYS) {
         agent_key_nearest_words(name, words, sizeof words);
         warnx("-o %s: unknown key of [agent]; %s", text, words);
     } else if (!good) {
-        warnx("-o %s: %s", text, why);
+        warnx("-o %s: %s", agent_keys[key].show != NULL ? name : text, why);
     }
     free(name);
     return good;

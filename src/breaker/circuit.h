@@ -77,6 +77,7 @@ struct transition {
         REASON_FAILURE_RATE,   /* closed -> open */
         REASON_SLOW_CALL_RATE, /* closed -> open */
         REASON_FORCE_ENDED,    /* the time of an operator's word was over */
+        REASON_FLEET,          /* open -> closed: another host's probe succeeded */
         TRANSITION_REASONS
     } reason;
     uint32_t failures;           /* consecutive failures at an opening from closed */

@@ -94,6 +94,7 @@ const char *transition_reason_name(unsigned int reason)
         [REASON_FAILURE_RATE] = "failure-rate",
         [REASON_SLOW_CALL_RATE] = "slow-call-rate",
         [REASON_FORCE_ENDED] = "force-ended",
+        [REASON_FLEET] = "fleet",
     };
 
     return reason < TRANSITION_REASONS ? names[reason] : "unknown";

@@ -79,7 +79,8 @@ void next_call_follow_policy(struct connection *connection)
     const struct policy *policy = policy_keeping_hold();
     const struct target *former = connection_target(connection);
     const struct target *target = policy_target_named(policy, former->name);
-    bool guards = target && target->mode != MODE_OFF && target->scope == former->scope;
+    bool guards = target && target->mode != MODE_OFF &&
+                  (target->scope == SCOPE_PROCESS) == (former->scope == SCOPE_PROCESS); /* it has the same segment */
     if (guards)
         connection_unmark(connection, CONNECTION_RELEASED);
     else

@@ -161,3 +161,16 @@ bool hold_end_pause(const struct guard *guard, uint32_t circuit, const struct ta
     }
     return ended;
 }
+
+void hold_close(const struct guard *guard, uint32_t circuit, uint64_t now_ns)
+{
+    struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
+    struct transitions transitions;
+
+    if (entry == NULL)
+        return;
+    circuit_close(&entry->circuit, now_ns, &transitions);
+    for (unsigned int i = 0; i < transitions.count; i++)
+        transitions.at[i].reason = REASON_FLEET;
+    report_transitions(guard, circuit, &transitions, false, now_ns);
+}

@@ -52,4 +52,7 @@ bool hold_end(const struct guard *guard, uint32_t circuit, enum hold hold, const
 bool hold_end_pause(const struct guard *guard, uint32_t circuit, const struct target *target,
                     const struct hold_cause *cause, uint64_t now_ns);
 
+/* Another host's probe has succeeded: the circuit closes, without a probe of this one. Noted as a closing. */
+void hold_close(const struct guard *guard, uint32_t circuit, uint64_t now_ns);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "policy/distance.h"
+#include "policy/redis_url.h"
 
 #define LOOK_EVERY_MIN (20 * NS_PER_MS)
 #define LOOK_EVERY_MAX (10 * NS_PER_S)
@@ -19,9 +20,36 @@ static const struct choice yes_or_no[] = {{"yes", true}, {"no", false}, {NULL, 0
 #define DURATION(from, to) .rule = {.type = VALUE_DURATION, .minimum = (from), .maximum = (to)}
 #define CHOICE(list) .rule = {.type = VALUE_CHOICE, .choices = (list)}
 
+static bool is_redis(const char *text, char *why, size_t why_size)
+{
+    struct redis_url url;
+    return redis_url_parse(&url, text, why, why_size);
+}
+
+static void show_redis(const char *text, char *shown, size_t size)
+{
+    struct redis_url url;
+    char whole[REDIS_URL_MAX] = "";
+    char why[VALUE_TEXT_MAX];
+    if (text[0] != '\0' && redis_url_parse(&url, text, why, sizeof why))
+        redis_url_format(&url, whole);
+    snprintf(shown, size, "%.*s", (int)size - 1, whole);
+}
+
+static bool is_source(const char *text, char *why, size_t why_size)
+{
+    if ((strncmp(text, "file /", 6) == 0 && text[6] != '\0') ||
+        (strncmp(text, "environment ", 12) == 0 && text[12] != '\0' && strchr(text + 12, ' ') == NULL))
+        return true;
+    snprintf(why, why_size, "expected `file /PATH` or `environment NAME`, where the password is to be read");
+    return false;
+}
+
 const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_LOOK_EVERY] = {"look_every", "1s", DURATION(LOOK_EVERY_MIN, LOOK_EVERY_MAX), IN(look_every_ns)},
     [AGENT_SWEEP] = {"sweep", "yes", CHOICE(yes_or_no), IN(sweep)},
+    [AGENT_FLEET] = {"fleet", "", IN(fleet), .is_good = is_redis, .show = show_redis},
+    [AGENT_FLEET_PASSWORD] = {"fleet_password", "", IN(fleet_password), .is_good = is_source},
 };
 
 _Static_assert(AGENT_KEYS <= 64, "section.keys has a bit for each key");
@@ -87,6 +115,10 @@ void agent_key_format(const struct agent_settings *settings, enum agent_key_inde
     uint64_t value = 0;
     uint32_t narrow = 0;
     bool flag = false;
+    if (is_text(key) && agent_keys[key].show != NULL) {
+        agent_keys[key].show(member, text, size);
+        return;
+    }
     if (is_text(key)) {
         snprintf(text, size, "%s", member);
         return;

@@ -17,11 +17,13 @@
 #define AGENT_TEXT_MAX 256
 
 struct agent_settings {
-    uint64_t look_every_ns; /* how often journals and circuits are looked at */
-    bool sweep;             /* what is overdue is charged, and what the dead left is given back */
+    uint64_t look_every_ns;              /* how often journals and circuits are looked at */
+    char fleet[AGENT_TEXT_MAX];          /* where the fleet's Redis is (redis_url.h); "": nowhere */
+    char fleet_password[AGENT_TEXT_MAX]; /* "file PATH" or "environment NAME"; "": what the URL has */
+    bool sweep;                          /* what is overdue is charged, and what the dead left is given back */
 };
 
-enum agent_key_index { AGENT_LOOK_EVERY, AGENT_SWEEP, AGENT_KEYS };
+enum agent_key_index { AGENT_LOOK_EVERY, AGENT_SWEEP, AGENT_FLEET, AGENT_FLEET_PASSWORD, AGENT_KEYS };
 
 struct agent_key {
     const char *name;
@@ -30,6 +32,8 @@ struct agent_key {
     size_t offset, size; /* of the member; AGENT_TEXT_MAX: a text */
     /* Of a text: false, and `why` says what is expected. NULL: any will do. */
     bool (*is_good)(const char *text, char *why, size_t why_size);
+    /* Of a text that may have a password in it: how it is shown, and no message repeats it. NULL: as it is. */
+    void (*show)(const char *text, char *shown, size_t size);
 };
 extern const struct agent_key agent_keys[AGENT_KEYS];
 

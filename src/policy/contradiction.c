@@ -232,6 +232,11 @@ static bool nothing_is_enforced(const struct target *target)
 }
 
 /* `other` is the key that makes `key` idle where `is_idle` holds. */
+static bool other_hosts_are_not_asked(const struct target *target)
+{
+    return target->scope != SCOPE_FLEET;
+}
+
 static const struct {
     enum key_index key, other;
     bool (*is_idle)(const struct target *target);
@@ -251,6 +256,7 @@ static const struct {
     {KEY_BACKOFF_MULTIPLIER, KEY_RESET_TIMEOUT_MAX, pauses_are_alike, "the first pause is the longest already"},
     {KEY_WINDOW, KEY_FAILURE_RATE, no_window_is_used, "no rate is judged"},
     {KEY_MINIMUM_CALLS, KEY_FAILURE_RATE, no_rate_is_judged, "no rate is judged"},
+    {KEY_FLEET_QUORUM, KEY_SCOPE, other_hosts_are_not_asked, "other hosts are not asked"},
 };
 
 /* What [defaults] say may well be of no use in one section that is an exception; what a section says itself may not. */

@@ -182,3 +182,8 @@ const char *target_mode_name(enum target_mode mode)
 {
     return choice_name(key_table[KEY_MODE].rule.choices, mode);
 }
+
+const char *target_scope_name(enum target_scope scope)
+{
+    return choice_name(key_table[KEY_SCOPE].rule.choices, scope);
+}

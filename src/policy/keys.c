@@ -13,6 +13,7 @@
 #include "policy/distance.h"
 #include "policy/fallback.h"
 #include "policy/faults.h"
+#include "policy/quorum.h"
 #include "policy/statuses.h"
 
 /* A shorter window forgets between two calls of a program that polls. The longest one's buckets can't overflow. */
@@ -33,7 +34,8 @@ static const struct choice circuits[] = {
     {"destination", CIRCUIT_BY_DESTINATION}, {"address", CIRCUIT_BY_ADDRESS}, {"target", CIRCUIT_BY_TARGET}, {NULL, 0}};
 static const struct choice modes[] = {{"enforce", MODE_ENFORCE}, {"observe", MODE_OBSERVE}, {"off", MODE_OFF},
                                       {"open", MODE_OPEN},       {"closed", MODE_CLOSED},   {NULL, 0}};
-static const struct choice scopes[] = {{"host", SCOPE_HOST}, {"process", SCOPE_PROCESS}, {NULL, 0}};
+static const struct choice scopes[] = {
+    {"host", SCOPE_HOST}, {"process", SCOPE_PROCESS}, {"fleet", SCOPE_FLEET}, {NULL, 0}};
 static const struct choice existing[] = {{"refuse", false}, {"allow", true}, {NULL, 0}};
 static const struct choice reading[] = {{"auto", true}, {"off", false}, {NULL, 0}};
 static const struct choice recorded[] = {{"failures", false}, {"all", true}, {NULL, 0}};
@@ -126,6 +128,7 @@ const struct key key_table[KEYS] = {
     [KEY_FALLBACK] = {"fallback", .rule = {.type = VALUE_FALLBACK}, .built_in = "none"},
     [KEY_RECORD] = {"record", CHOICE(recorded), .built_in = "failures", IN(all_recorded)},
     [KEY_SCOPE] = {"scope", CHOICE(scopes), .built_in = "host", IN(scope)},
+    [KEY_FLEET_QUORUM] = {"fleet_quorum", .rule = {.type = VALUE_QUORUM}, .built_in = "2"},
     [KEY_INJECT] = {"inject", .rule = {.type = VALUE_FAULTS}, .built_in = "none"},
     [KEY_INJECT_SEED] = {"inject_seed", COUNT(0, UINT32_MAX), .built_in = "0", IN(inject_seed)},
     [KEY_CAPACITY] = {"capacity", .rule = {.type = VALUE_CAPACITY}, .of_policy = true,
@@ -215,6 +218,8 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
         return statuses_parse(&target->rules, text, why, why_size);
     case VALUE_FAULTS:
         return faults_parse(target, text, why, why_size);
+    case VALUE_QUORUM:
+        return quorum_parse(&target->fleet_quorum, text, why, why_size);
     case VALUE_FALLBACK:
         return fallback_parse(&target->fallback, text, why, why_size);
     case VALUE_CHECK:
@@ -241,6 +246,9 @@ void key_copy(enum key_index index, struct target *to, const struct target *from
         to->fault_count = from->fault_count;
         memcpy(to->faults, from->faults, sizeof to->faults);
         break;
+    case VALUE_QUORUM:
+        to->fleet_quorum = from->fleet_quorum;
+        break;
     case VALUE_FALLBACK:
         to->fallback = from->fallback;
         break;
@@ -266,6 +274,9 @@ void key_format(enum key_index index, const struct target *target, char *text, s
         break;
     case VALUE_FAULTS:
         faults_format(target, text, size);
+        break;
+    case VALUE_QUORUM:
+        quorum_format(target->fleet_quorum, text, size);
         break;
     case VALUE_FALLBACK:
         fallback_format(&target->fallback, text, size);

@@ -53,6 +53,7 @@ enum key_index {
     KEY_FALLBACK,
     KEY_RECORD,
     KEY_SCOPE,
+    KEY_FLEET_QUORUM,
     KEY_INJECT,
     KEY_INJECT_SEED,
     KEY_CAPACITY,

@@ -123,7 +123,7 @@ static void read_agent_section(struct build *build, const struct draft *draft, c
     for (size_t i = 0; i < section->count; i++)
         if (!agent_key_set(&agent->settings, entries[i].agent_key, entries[i].value, why, sizeof why))
             problem_error(build->problems, entries[i].line, "`%s = %.60s`: %s", agent_keys[entries[i].agent_key].name,
-                          entries[i].value, why);
+                          agent_keys[entries[i].agent_key].show != NULL ? "..." : entries[i].value, why);
 }
 
 static void add_agent(struct build *build, const struct draft *draft)

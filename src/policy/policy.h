@@ -95,6 +95,7 @@ void policy_resolve_fallbacks(struct policy *policy, const char *host, const str
 
 /* The name of a mode as the file writes it; never NULL. */
 const char *target_mode_name(enum target_mode mode);
+const char *target_scope_name(enum target_scope scope);
 
 /*
  * Calls `line` for each key of the table that this version has, in its order, with the value that is in force for

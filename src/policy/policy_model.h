@@ -40,7 +40,7 @@ struct pattern {
 
 enum target_mode { MODE_ENFORCE, MODE_OBSERVE, MODE_OFF, MODE_OPEN, MODE_CLOSED };
 enum circuit_key { CIRCUIT_BY_DESTINATION, CIRCUIT_BY_ADDRESS, CIRCUIT_BY_TARGET };
-enum target_scope { SCOPE_HOST, SCOPE_PROCESS };
+enum target_scope { SCOPE_HOST, SCOPE_PROCESS, SCOPE_FLEET /* as SCOPE_HOST, and the agent tells other hosts */ };
 
 /* The faults that a rehearsal gives to calls. */
 enum fault_kind {
@@ -77,6 +77,7 @@ struct target {
     size_t pattern_count;
     enum circuit_key circuit;
     enum target_scope scope;
+    uint32_t fleet_quorum;    /* with SCOPE_FLEET: quorum.h */
     int on_open;              /* errno of a refusal */
     uint32_t max_connections; /* guarded connections over all processes; 0: no limit */
     uint64_t connect_timeout_ns;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "policy/keys.h"
+#include "policy/quorum.h"
 
 /* A member of an enum's width, as the number that its bytes are. */
 static uint32_t number_at(const void *member)
@@ -135,7 +136,7 @@ bool target_is_sane(const struct target *target)
 {
     if (!ends_within(target->name, sizeof target->name) || !capacity_is_sane(&target->capacity) ||
         !statuses_are_sane(&target->rules) || !faults_are_sane(target) || !fallback_is_sane(&target->fallback) ||
-        !ends_within(target->health_check, sizeof target->health_check))
+        !ends_within(target->health_check, sizeof target->health_check) || !quorum_is_sane(target->fleet_quorum))
         return false;
     for (unsigned int index = 0; index < KEYS; index++) {
         if (!member_is_sane(&key_table[index], target))

@@ -333,6 +333,7 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
     case VALUE_CHECK:
+    case VALUE_QUORUM:
         break;
     }
     return complain(why, "not supported by this version");
@@ -380,6 +381,7 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
     case VALUE_FAULTS:
     case VALUE_FALLBACK:
     case VALUE_CHECK:
+    case VALUE_QUORUM:
         break;
     }
 }

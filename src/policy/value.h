@@ -23,6 +23,7 @@ enum value_type {
     VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */
     VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
     VALUE_FAULTS,          /* what a rehearsal injects, read by faults.h, not here */
+    VALUE_QUORUM,          /* a number or a share of hosts, read by quorum.h, not here */
     VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */
     VALUE_CHECK,           /* a health check, read by check_value.h, not here */
     VALUE_CAPACITY,        /* the sizes of a segment's tables, read by capacity.h, not here */

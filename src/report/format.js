@@ -76,6 +76,7 @@ const REASONS = {
   "probe-succeeded": "the probe succeeded",
   "forced": "forced by an operator",
   "force-ended": "the operator's word ended",
+  "fleet": "another host's probe succeeded",
   "fleet-open": "open in the fleet",
   "fleet-probe": "this host probes for the fleet",
   "fleet-closed": "not open in the fleet any more",

@@ -184,7 +184,7 @@ static void write_circuit(struct json *json, const struct row *row, const struct
         json_bool(json, "rehearsal", row_rehearses(row));
     else
         json_null(json, "rehearsal");
-    json_string(json, "scope", row->target == NULL ? NULL : row->target->scope == SCOPE_PROCESS ? "process" : "host");
+    json_string(json, "scope", row->target == NULL ? NULL : target_scope_name(row->target->scope));
     json_unsigned(json, "consecutive_failures", row->view.failures);
     if (row->target != NULL)
         json_unsigned(json, "failure_threshold", row->target->breaker.failure_threshold);

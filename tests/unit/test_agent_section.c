@@ -52,6 +52,26 @@ static void what_is_wrong_in_it_is_told_with_its_line(void **state)
     expect_error("[a:1]\nlook_every = 1s\n", 2, "unknown key `look_every`");
 }
 
+/* Who looks at a policy sees where its Redis is, and no password. */
+static void a_password_is_neither_shown_nor_repeated(void **state)
+{
+    char text[VALUE_TEXT_MAX];
+
+    (void)state;
+    struct policy *policy = good_policy("[agent]\nfleet = redis://:s3cret@cache:6379/2\nfleet_password = file /p\n");
+    agent_key_format(&policy->agent->settings, AGENT_FLEET, text, sizeof text);
+    assert_string_equal(text, "redis://:***@cache:6379/2");
+    policy_free(policy);
+    struct loaded loaded;
+    load_text(&loaded, "[agent]\nfleet = rediz://:s3cret@cache\n", NULL);
+    assert_int_equal(loaded.problems.errors, 1);
+    assert_null(strstr(loaded.problems.at[0].text, "s3cret"));
+    assert_non_null(strstr(loaded.problems.at[0].text, "`fleet = ...`: expected `redis://"));
+    policy_problems_free(&loaded.problems);
+    policy_free(loaded.policy);
+    expect_error("[agent]\nfleet_password = s3cret\n", 2, "expected `file /PATH` or `environment NAME`");
+}
+
 static char *page;
 
 static void read_page(void)
@@ -98,6 +118,7 @@ int main(void)
         cmocka_unit_test(a_file_with_the_section_alone_is_good),
         cmocka_unit_test(the_section_is_no_target_and_what_it_does_not_say_is_built_in),
         cmocka_unit_test(what_is_wrong_in_it_is_told_with_its_line),
+        cmocka_unit_test(a_password_is_neither_shown_nor_repeated),
         cmocka_unit_test(the_manual_has_each_key_with_its_default_and_an_example_that_works),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,6 +283,7 @@ static void states_and_reasons_have_names(void **state)
     assert_string_equal(transition_reason_name(REASON_PROBE_TIMEOUT), "probe-timeout");
     assert_string_equal(transition_reason_name(REASON_PROBE_SUCCEEDED), "probe-succeeded");
     assert_string_equal(transition_reason_name(REASON_FORCED), "forced");
+    assert_string_equal(transition_reason_name(REASON_FLEET), "fleet");
     assert_string_equal(transition_reason_name(TRANSITION_REASONS), "unknown");
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "policy/keys.h"
+#include "policy/quorum.h"
 
 /* Brought in as it is, under other names, for the tests make pieces that are wrong inside and whole outside. */
 #define policy_flatten flatten
@@ -59,6 +60,7 @@ static const char *const other_values[KEYS] = {
     [KEY_FALLBACK] = "spare.internal:8443",
     [KEY_RECORD] = "all",
     [KEY_SCOPE] = "process",
+    [KEY_FLEET_QUORUM] = "30.5%",
     [KEY_INJECT] = "hang at 10%, http-503 at 20%",
     [KEY_INJECT_SEED] = "42",
     [KEY_CAPACITY] = "7 circuits 77 connections 5 processes",
@@ -416,6 +418,8 @@ static void no_value_can_be_out_of_its_range(void **state)
     SPOIL(rules.http_failures[0].first, 99);
     SPOIL(rules.http_failures[1].last, 1000);
     SPOIL(rules.http_failures[1].first, 600);
+    SPOIL(fleet_quorum, 0);
+    SPOIL(fleet_quorum, QUORUM_SHARE | (PERMILLE + 1));
     SPOIL(fault_count, FAULTS_MAX + 1);
     SPOIL(faults[0].kind, FAULT_HTTP + 1);
     SPOIL(faults[0].kind, FAULT_NONE);

@@ -63,6 +63,7 @@ static const char *const documented[][2] = {
     {"fallback", "none"},
     {"record", "failures"},
     {"scope", "host"},
+    {"fleet_quorum", "2"},
     {"inject", "none"},
     {"inject_seed", "0"},
     {"capacity", "256 circuits 8192 connections 1024 processes"},
@@ -412,7 +413,7 @@ static void the_table_of_keys_is_sound(void **state)
         char why[200];
         assert_true(key_set((enum key_index)index, &target, key->built_in, why, sizeof why));
         if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK &&
-            key->rule.type != VALUE_CHECK && key->rule.type != VALUE_CAPACITY)
+            key->rule.type != VALUE_CHECK && key->rule.type != VALUE_CAPACITY && key->rule.type != VALUE_QUORUM)
             assert_true(key->size == 1 || key->size == 4 || key->size == 8);
     }
     assert_int_equal(key_named("colour"), KEYS);

@@ -1,0 +1,165 @@
+/*
+ * fleet_model.h - what a member of a fleet knows: of its own circuits, and of what the fleet's Redis said of them.
+ * Private to src/agent.
+ *
+ * The protocol is in src/README.md, "Many hosts". Times are nanoseconds of this host's monotonic clock; what the server's
+ * clock says is turned into one of them as soon as it comes, by the TIME that was answered in the same round.
+ */
+#ifndef SOCKFUSE_AGENT_FLEET_MODEL_H
+#define SOCKFUSE_AGENT_FLEET_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/fleet.h"
+#include "base/units.h"
+#include "policy/policy_model.h"
+
+/* How often Redis is asked; a change, here or told by another, makes it sooner, but not more often than the second. */
+#define FLEET_LOOK_NS NS_PER_S
+#define FLEET_LOOK_MIN_NS (50 * NS_PER_MS)
+/* A stage of a round that takes so long is over: the connection is given up. */
+#define FLEET_ANSWER_NS (5 * NS_PER_S)
+/* What a host says again, and for how long it stands if it does not. */
+#define FLEET_RENEW_NS (3 * NS_PER_S)
+#define FLEET_VOTE_NS (10 * NS_PER_S)
+#define FLEET_OPEN_NS (6 * NS_PER_S)
+/* For how long the last word that a circuit is open is obeyed. */
+#define FLEET_HOLD_NS (5 * NS_PER_S)
+/* A circuit that nobody has called for so long is not voted about, and a caller's note holds so long. */
+#define FLEET_CALLED_NS (60 * NS_PER_S)
+#define FLEET_NOTE_NS (20 * NS_PER_S)
+/* Who was called within this may have the lease; who has it and was not called for the second gives it back. */
+#define FLEET_CALLER_NS (5 * NS_PER_S)
+#define FLEET_PROBE_WAIT_NS (5 * NS_PER_S)
+/* Who has failed, or was not called, lets others have the lease for so long. */
+#define FLEET_STAND_BACK_NS (3 * NS_PER_S)
+/* A lease outlasts its probe by this; what else says when it ends is believed for an hour ahead at the most. */
+#define FLEET_LEASE_SLACK_NS (5 * NS_PER_S)
+#define FLEET_LEASE_MAX_NS NS_PER_HOUR
+/* A pause's length is known for so long after it. */
+#define FLEET_PAUSE_KEPT_NS NS_PER_MINUTE
+/* For how long a healing is told, and how long it silences what was counted before it. */
+#define FLEET_HEALED_NS NS_PER_MINUTE
+#define FLEET_HEALED_FRESH_NS (2 * NS_PER_S)
+/* A share of the callers is judged when they have had so long to say that they are some. */
+#define FLEET_SETTLE_NS (3 * NS_PER_S)
+/* A fleet whose pause is over and in which nothing has changed for so long, beside a probe's time, is not believed. */
+#define FLEET_PATIENCE_NS NS_PER_MINUTE
+/* Keys live so long after their last renewal, which is made after half of it. */
+#define FLEET_KEYS_NS (20 * NS_PER_MINUTE)
+
+#define FLEET_CIRCUIT_MAX (TARGET_NAME_MAX + DESTINATION_MAX)
+/* "sockfuse:1:{NAME}:healed:CIRCUIT" */
+#define FLEET_KEY_MAX (FLEET_NAME_MAX + FLEET_CIRCUIT_MAX + 32)
+/* Circuits whose keys are read by one command. */
+#define FLEET_READ_AT_ONCE 16u
+#define FLEET_ARGUMENTS (3 * FLEET_READ_AT_ONCE + 1)
+
+/* What a reply is to. */
+enum fleet_command_kind {
+    COMMAND_WRITE,    /* an error alone matters */
+    COMMAND_OPTIONAL, /* nor does that */
+    COMMAND_TIME,
+    COMMAND_OPEN_LIST,
+    COMMAND_TROUBLE_LIST,
+    COMMAND_READ, /* of circuits from place `of` of `reading` on */
+    COMMAND_COUNT_VOTES,
+    COMMAND_COUNT_CALLERS,
+    COMMAND_LEASE,
+    COMMAND_HEALED,
+};
+
+enum fleet_lease { LEASE_FREE, LEASE_MINE, LEASE_OTHERS };
+
+enum fleet_phase {
+    FLEET_FOLLOWS, /* held while the fleet is open */
+    FLEET_PROBES,  /* has the lease: its circuit's next call is the probe */
+    FLEET_RECALLS, /* nobody came: held again, and gives the lease back when no probe has begun by the next look */
+};
+
+/* A mark that one circuit's healing bears. */
+struct fleet_heal {
+    uint64_t token; /* 0: there is none */
+    uint64_t at_ns;
+};
+
+struct fleet_circuit {
+    char name[FLEET_CIRCUIT_MAX]; /* target, newline, destination; "": a free place */
+    uint64_t hash;
+    /* Of this host. */
+    bool here;    /* this host has the circuit; else it is known by the fleet's list alone */
+    bool is_seen; /* once at the least */
+    struct fleet_seen seen;
+    uint64_t called_ns; /* when calls were last seen to have gone up; 0: never */
+    /* On this connection; 0: not. */
+    uint64_t voted_ns;     /* the last time */
+    uint64_t voting_ns;    /* since when without a break */
+    uint64_t noted_ns;     /* as a caller, the last time */
+    uint64_t kept_ns;      /* when the keys' lives were last renewed */
+    uint64_t told_opening; /* the opening of this host whose pause was offered to the fleet; 0: none */
+    /* What Redis said. */
+    bool listed, troubled; /* in this round */
+    bool counted;          /* the quorum was judged since `votes` came */
+    uint64_t listed_until_ms;
+    uint64_t open_until_ns;
+    struct fleet_wish told; /* what was wished for when there was last news */
+    uint64_t votes, callers;
+    uint64_t pause_end_ns, pause_length_ns; /* 0: none is known; it is for some time after its end */
+    enum fleet_lease lease;
+    uint64_t lease_end_ns, lease_token;
+    char lease_text[48];      /* as it lies there, of one that is this member's; "": none */
+    struct fleet_heal healed; /* the last one */
+    bool close_wished;        /* it is later than this host's opening */
+    /* The probe. */
+    enum fleet_phase phase;
+    uint64_t phase_ns;        /* since when */
+    uint64_t token;           /* of the lease that was last asked for; 0: none yet */
+    uint64_t openings_before; /* when it began */
+    uint64_t stand_back_until_ns;
+    /* Whether anything goes on. */
+    uint64_t moved_ns; /* when `movement` last changed, or the pause was not over */
+    uint64_t movement; /* a hash of what Redis says of the probe */
+    bool distrusted;   /* nothing goes on: this host goes by its own circuit */
+};
+
+enum fleet_stage { STAGE_IDLE, STAGE_READING, STAGE_ACTING, STAGE_ANNOUNCING };
+
+struct fleet {
+    char name[FLEET_NAME_MAX];
+    char host[17]; /* hexadecimal */
+    uint64_t random;
+    struct fleet_way way;
+    bool is_connected, has_failed;
+    bool has_share; /* some circuit's quorum is a share */
+    enum fleet_stage stage;
+    uint32_t awaited;  /* replies */
+    uint64_t stage_ns; /* when it began */
+    uint64_t look_ns;  /* when the last round began; 0: none has on this connection */
+    bool is_nudged;
+    bool reading_is_first;
+    bool time_known; /* on this connection */
+    uint64_t server_ms, server_at_ns;
+    char trouble[80]; /* what the server said last instead of an answer; "": nothing */
+    uint32_t reading[FLEET_CIRCUITS];
+    uint32_t reading_count;
+    uint64_t commands; /* sent so far */
+    struct fleet_circuit circuits[FLEET_CIRCUITS];
+    char scratch[FLEET_ARGUMENTS * FLEET_KEY_MAX];
+};
+
+/* The number of a circuit's place, taken if it has none. */
+uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination);
+
+static inline struct fleet_circuit *fleet_at(struct fleet *fleet, uint32_t circuit)
+{
+    return circuit < FLEET_CIRCUITS && fleet->circuits[circuit].name[0] != '\0' ? &fleet->circuits[circuit] : NULL;
+}
+
+static inline uint32_t fleet_number(const struct fleet *fleet, const struct fleet_circuit *circuit)
+{
+    return (uint32_t)(circuit - fleet->circuits);
+}
+
+#endif

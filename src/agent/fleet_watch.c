@@ -1,0 +1,379 @@
+/*
+ * fleet_watch.c - joins watched segments to their fleets. See fleet_watch.h.
+ */
+#define _GNU_SOURCE
+#include "agent/fleet_watch.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/fleet_link.h"
+#include "agent/fleet_secret.h"
+#include "agent/watched.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "guard/holding.h"
+#include "policy/quorum.h"
+#include "segment/circuits.h"
+#include "segment/editions.h"
+#include "view/destination.h"
+#include "view/output.h"
+#include "view/running.h"
+
+/* The policy in force is looked at anew when another one came into force, and after so long. */
+#define POLICY_EVERY_NS (10 * NS_PER_S)
+/* Circuits that a segment is given because the fleet has them open, in one look and in all. */
+#define PLACED_AT_ONCE 8u
+#define PLACED_MAX 128u
+
+/* One circuit of a segment, by its place there. */
+struct joined {
+    uint64_t key;    /* of the circuit that had the place; 0: none that is in the fleet */
+    uint32_t number; /* in the fleet */
+    bool held;       /* by us */
+};
+
+/* What is kept of a watched segment. */
+struct membership {
+    struct fleet *fleet; /* NULL: none */
+    struct running running;
+    bool has_running;
+    uint64_t edition, looked_ns;
+    struct guard guard;
+    struct joined *joined;
+    uint32_t capacity;
+    unsigned int placed;
+};
+
+static struct {
+    struct ev_loop *loop;
+    struct fleet_link *link;
+    struct watcher watcher;
+    char url[AGENT_TEXT_MAX], password[AGENT_TEXT_MAX];
+    uint64_t host;
+    char trouble[200]; /* that was said last */
+    bool is_missed;    /* it was said that no Redis is named */
+} state;
+
+/* --- who we are ----------------------------------------------------------------------------------------------------- */
+
+/* What agents on one host have in common, and those of others have not: this start of the machine, its network, its name. */
+static uint64_t host_number(void)
+{
+    char bytes[256] = "";
+    struct stat network = {0};
+    uint64_t hash = HASH_BEGIN;
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, bytes, sizeof bytes) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    hash = hash_bytes(hash, bytes, length > 0 ? (size_t)length : 0);
+    memset(bytes, 0, sizeof bytes);
+    gethostname(bytes, sizeof bytes - 1);
+    hash = hash_bytes(hash, bytes, strlen(bytes));
+    if (stat("/proc/self/ns/net", &network) == 0)
+        hash = hash_bytes(hash, &network.st_ino, sizeof network.st_ino);
+    return hash_spread(hash);
+}
+
+static struct membership *membership_of(const struct watched *watched)
+{
+    return watched->data[state.watcher.number];
+}
+
+/* --- its policy ------------------------------------------------------------------------------------------------------ */
+
+static void know_policy(struct membership *membership, const struct watched *watched)
+{
+    const uint64_t now_ns = clock_real_ns(), edition = editions_last(&watched->selected->segment);
+
+    if (membership->has_running && membership->edition == edition && now_ns - membership->looked_ns < POLICY_EVERY_NS)
+        return;
+    if (membership->has_running)
+        running_free(&membership->running);
+    running_collect(&membership->running, watched->selected);
+    membership->has_running = true;
+    membership->edition = edition;
+    membership->looked_ns = now_ns;
+}
+
+static bool has_fleet(const struct policy *policy)
+{
+    for (size_t i = 0; policy != NULL && i < policy->target_count; i++)
+        if (policy->targets[i].scope == SCOPE_FLEET)
+            return true;
+    return false;
+}
+
+static const struct target *fleet_target(const struct membership *membership, const char *name)
+{
+    const struct policy *const policy = membership->running.shown;
+    const struct target *const target = policy != NULL ? policy_target_named(policy, name) : NULL;
+
+    return target != NULL && target->scope == SCOPE_FLEET && target->mode == MODE_ENFORCE ? target : NULL;
+}
+
+/* --- one circuit ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t calls_of(const struct circuit *circuit)
+{
+    return counters_sum(&circuit->counters, COUNT_ADMITTED) + counters_sum(&circuit->counters, COUNT_REFUSED);
+}
+
+static struct fleet_seen seen_of(const struct segment *segment, uint32_t index, const struct target *target,
+                                 uint64_t now_ns, uint64_t real_ns)
+{
+    const struct circuit *const circuit = circuits_at(segment, index);
+    const bool is_share = (target->fleet_quorum & QUORUM_SHARE) != 0;
+    const uint64_t longest = target->breaker.reset_timeout_max_ns +
+                             target->breaker.reset_timeout_max_ns / PERMILLE * target->breaker.jitter_permille;
+    struct circuit_view view;
+
+    circuit_observe(circuit, &target->breaker, now_ns, &view);
+    const uint64_t ago_ns = now_ns > view.since_ns ? now_ns - view.since_ns : 0;
+    return (struct fleet_seen){
+        .state = view.state,
+        .votes = force_get(segment, index, now_ns) == FORCED_NONE,
+        .probes = view.probes,
+        .openings = counters_sum(&circuit->counters, COUNT_OPENED),
+        .calls = calls_of(circuit),
+        .since_ns = real_ns > ago_ns ? real_ns - ago_ns : 0,
+        .retry_in_ns = view.retry_in_ns,
+        .quorum = is_share ? 0 : target->fleet_quorum,
+        .quorum_permille = is_share ? target->fleet_quorum & ~QUORUM_SHARE : 0,
+        .backoff_permille = target->breaker.backoff_permille,
+        .pause_max_ns = longest > target->breaker.retry_after_max_ns ? longest : target->breaker.retry_after_max_ns,
+        .probe_timeout_ns = target->breaker.probe_timeout_ns,
+    };
+}
+
+static void apply(struct membership *membership, struct joined *joined, uint32_t index, const struct target *target,
+                  uint64_t now_ns, uint64_t real_ns)
+{
+    const struct fleet_wish wish = fleet_wish(membership->fleet, joined->number, real_ns);
+    const struct fleet_view view = fleet_view(membership->fleet, joined->number, real_ns);
+    const struct hold_cause open = {.reason = HOLD_FLEET_OPEN}, probe = {.reason = HOLD_FLEET_PROBE},
+                            over = {.reason = HOLD_FLEET_CLOSED};
+
+    if (wish.close)
+        hold_close(&membership->guard, index, now_ns);
+    if (wish.held_until_ns > real_ns) {
+        joined->held =
+            hold_set(&membership->guard, index, HOLD_FLEET, wish.held_until_ns - real_ns, &open, target->mode, now_ns);
+        return;
+    }
+    if (wish.end_pause)
+        hold_end_pause(&membership->guard, index, target, &probe, now_ns);
+    if (joined->held)
+        hold_end(&membership->guard, index, HOLD_FLEET, view.probes ? &probe : &over, target->mode, now_ns);
+    joined->held = false;
+}
+
+/* A circuit that is in the fleet no more: its policy says so, or its place is another's. */
+static void part(struct membership *membership, struct joined *joined, uint32_t index, uint64_t now_ns)
+{
+    const struct hold_cause given_up = {.reason = HOLD_GIVEN_UP};
+
+    if (joined->key == 0)
+        return;
+    fleet_forget(membership->fleet, joined->number);
+    if (joined->held)
+        hold_end(&membership->guard, index, HOLD_FLEET, &given_up, MODE_ENFORCE, now_ns);
+    *joined = (struct joined){0};
+}
+
+static void look_at_circuit(struct membership *membership, uint32_t index, const struct circuit_texts *texts,
+                            uint64_t now_ns, uint64_t real_ns)
+{
+    struct joined *joined = index < membership->capacity ? &membership->joined[index] : NULL;
+    const struct target *const target = fleet_target(membership, texts->target);
+    const uint64_t key = circuits_key(texts->target, texts->destination);
+
+    if (joined == NULL)
+        return;
+    if (joined->key != 0 && (joined->key != key || target == NULL))
+        part(membership, joined, index, now_ns);
+    if (target == NULL)
+        return;
+    if (joined->key == 0) {
+        joined->number = fleet_circuit(membership->fleet, texts->target, texts->destination);
+        joined->key = joined->number != FLEET_CIRCUIT_NONE ? key : 0;
+    }
+    if (joined->key == 0)
+        return;
+    const struct fleet_seen seen = seen_of(membership->guard.segment, index, target, now_ns, real_ns);
+    fleet_see(membership->fleet, joined->number, &seen, real_ns);
+    apply(membership, joined, index, target, now_ns, real_ns);
+}
+
+/*
+ * A circuit that other hosts have open and this one has not called yet: it gets its place, so that its first call finds
+ * the hold. The name is others' word: it must be a destination of a target that is in the fleet.
+ */
+static void place_elsewhere(struct membership *membership, const char *name, uint64_t now_ns)
+{
+    char target[TARGET_NAME_MAX] = "", why[DESTINATION_WHY_MAX];
+    const char *const end = strchr(name, '\n');
+    struct destination destination;
+
+    if (end == NULL || (size_t)(end - name) >= sizeof target || membership->placed >= PLACED_MAX)
+        return;
+    memcpy(target, name, (size_t)(end - name));
+    const struct target *const found = fleet_target(membership, target);
+    if (found == NULL)
+        return;
+    if (strcmp(end + 1, target) == 0 ||
+        (destination_read(&destination, end + 1, why) && strcmp(destination.text, end + 1) == 0)) {
+        circuits_find(membership->guard.segment, target, end + 1, now_ns);
+        membership->placed++;
+    }
+}
+
+/* --- one segment ------------------------------------------------------------------------------------------------------ */
+
+static void leave(struct membership *membership, uint64_t now_ns)
+{
+    if (membership->fleet == NULL)
+        return;
+    for (uint32_t i = 0; i < membership->capacity; i++)
+        part(membership, &membership->joined[i], i, now_ns);
+    fleet_link_leave(state.link, membership->fleet);
+    membership->fleet = NULL;
+}
+
+static void join(struct membership *membership, const struct watched *watched)
+{
+    char *name = format_text("%s:%s", watched->selected->user, watched->selected->identity);
+
+    membership->guard.segment = watched->writable;
+    membership->guard.pid = (uint32_t)getpid();
+    memcpy(membership->guard.program, "sockfuse-agent", sizeof "sockfuse-agent");
+    membership->capacity = watched->writable->capacity.circuits;
+    free(membership->joined);
+    membership->joined = allocate(membership->capacity, sizeof *membership->joined);
+    membership->fleet = fleet_link_join(state.link, name, state.host);
+    free(name);
+}
+
+static void say_trouble(void)
+{
+    const char *const trouble = fleet_link_trouble(state.link);
+
+    if (strcmp(trouble, state.trouble) == 0)
+        return;
+    if (trouble[0] != '\0')
+        warnx("fleet: %s", trouble);
+    else
+        warnx("fleet: all is well again");
+    snprintf(state.trouble, sizeof state.trouble, "%s", trouble);
+}
+
+static void look(struct watched *watched, uint64_t now_ns)
+{
+    struct membership *membership = membership_of(watched);
+    const uint64_t real_ns = clock_real_ns();
+    struct circuit_texts texts;
+    const char *name;
+
+    if (membership == NULL || watched->writable == NULL)
+        return;
+    know_policy(membership, watched);
+    const bool is_wanted = has_fleet(membership->running.shown);
+    if (is_wanted && state.link == NULL && !state.is_missed)
+        warnx("%s%s has `scope = fleet`, and no `fleet` in [agent] says where the fleet's Redis is",
+              watched->selected->identity, watched->selected->whose);
+    state.is_missed = state.is_missed || (is_wanted && state.link == NULL);
+    if (!is_wanted || state.link == NULL) {
+        leave(membership, now_ns);
+        return;
+    }
+    if (membership->fleet == NULL)
+        join(membership, watched);
+    if (membership->fleet == NULL)
+        return;
+    say_trouble();
+    unsigned int placed = 0;
+    for (uint32_t cursor = 0;
+         placed < PLACED_AT_ONCE && (name = fleet_elsewhere(membership->fleet, &cursor, real_ns)) != NULL; placed++)
+        place_elsewhere(membership, name, now_ns);
+    for (uint32_t cursor = 0, index; (index = circuits_next(watched->writable, &cursor, &texts)) != CIRCUIT_INDEX_NONE;)
+        look_at_circuit(membership, index, &texts, now_ns, real_ns);
+    fleet_link_turn(state.link, membership->fleet, real_ns);
+}
+
+static void begin(struct watched *watched)
+{
+    watched->data[state.watcher.number] = allocate(1, sizeof(struct membership));
+}
+
+static void end(struct watched *watched)
+{
+    struct membership *membership = membership_of(watched);
+
+    leave(membership, clock_circuit_ns());
+    if (membership->has_running)
+        running_free(&membership->running);
+    free(membership->joined);
+    free(membership);
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------------- */
+
+static void drop_link(struct watched *watched, void *context)
+{
+    (void)context;
+    if (membership_of(watched) != NULL)
+        leave(membership_of(watched), clock_circuit_ns());
+}
+
+static void open_link(const struct agent_settings *settings)
+{
+    struct redis_url url;
+    char why[400];
+    const char *reason;
+
+    memcpy(state.url, settings->fleet, sizeof state.url);
+    memcpy(state.password, settings->fleet_password, sizeof state.password);
+    if (settings->fleet[0] == '\0')
+        return;
+    if (!redis_url_parse(&url, settings->fleet, why, sizeof why) ||
+        !fleet_secret_read(&url, settings->fleet_password, why, sizeof why)) {
+        warnx("fleet: %s", why);
+        return;
+    }
+    if (!fleet_link_is_possible(&url, &reason))
+        warnx("fleet: %s", reason);
+    else if ((state.link = fleet_link_open(state.loop, &url, watched_look_soon)) == NULL)
+        warnx("fleet: no memory");
+    explicit_bzero(&url, sizeof url);
+}
+
+void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settings)
+{
+    state.loop = loop;
+    state.host = host_number();
+    state.watcher = (struct watcher){.name = "fleet", .begin = begin, .look = look, .end = end};
+    watched_register(&state.watcher);
+    open_link(settings);
+}
+
+void fleet_watch_set(const struct agent_settings *settings)
+{
+    if (strcmp(state.url, settings->fleet) == 0 && strcmp(state.password, settings->fleet_password) == 0)
+        return;
+    watched_each(drop_link, NULL);
+    fleet_link_close(state.link);
+    state.link = NULL;
+    state.is_missed = false;
+    open_link(settings);
+}
+
+void fleet_watch_stop(void)
+{
+    fleet_link_close(state.link);
+    state.link = NULL;
+}
