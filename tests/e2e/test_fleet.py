@@ -11,7 +11,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import SOCKFUSE, Sandbox, eventually  # noqa: E402
+from fixtures import BUILD, ROOT, SOCKFUSE, Sandbox, eventually  # noqa: E402
 from fixtures.daemons import Redis  # noqa: E402
 
 HOSTS = 8
@@ -252,6 +252,23 @@ class Settings(unittest.TestCase):
         self.write(self.secret, "s3same\n", 0o644)
         self.agent(f"fleet = redis://h\nfleet_password = file {self.secret}")
         self.assertTrue(eventually(lambda: "may be read by everybody" in self.says(), 30), self.says())
+
+    def test_built_without_hiredis_the_agent_says_so_and_does_all_else(self):
+        speaks = ("redis_absent", "redis_connection", "redis_speech")
+        files = [BUILD / file.relative_to(ROOT).with_suffix(".o")
+                 for room in ("base", "breaker", "policy", "segment", "guard", "view", "agent")
+                 for file in (ROOT / "src" / room).glob("*.c") if file.stem not in speaks]
+        plain = os.path.join(self.sandbox.folder, "sockfuse-agent")
+        built = subprocess.run(["cc", "-std=gnu11", "-fPIC", f"-I{ROOT}/src", f"{ROOT}/src/agent/redis_absent.c", *files,
+                                "-o", plain, "-l:libbsd.a", "-l:libmd.a", "-lev"], capture_output=True, text=True)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        path = os.path.join(self.sandbox.folder, "agent.conf")
+        self.write(path, "[agent]\nlook_every = 50ms\nfleet = redis://h\n")
+        with open(self.said, "wb") as said:
+            agent = self.sandbox.popen([plain, "-c", path], how="command", stderr=said)
+        self.assertTrue(eventually(lambda: "watches" in self.says(), 30), self.says())
+        self.assertIn("install libhiredis-dev", self.says())
+        self.assertIsNone(agent.poll())
 
     def test_check_shows_where_it_is_and_no_password(self):
         self.write(self.sandbox.policy_path, "[agent]\nfleet = redis://:s3same@cache:6380/1\n")
