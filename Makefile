@@ -85,6 +85,10 @@ REDIS := $(shell for way in $(REDIS_WAYS); do \
                      printf '#include <hiredis/hiredis.h>\nint main(void) { return redisReaderCreate() != 0; }' | \
                      $(CC) -x c -o /dev/null - -x none $$way 2>/dev/null && echo "$$way" && break; done)
 
+# And TLS to it by OpenSSL, which is loaded when it is needed: its headers alone are read.
+TLS := $(shell printf '\043include <openssl/ssl.h>\nint main(void) { return OPENSSL_SHLIB_VERSION; }' | \
+               $(CC) -x c -fsyntax-only - 2>/dev/null && echo yes)
+
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
@@ -174,15 +178,19 @@ $(DAEMON): $(BUILD)/eventloop
 SPEAKS_REDIS := $(patsubst %,$(BUILD)/src/agent/%.o,redis_absent redis_connection redis_speech)
 $(SPEAKS_REDIS): EXTRA = $(if $(REDIS),-DSOCKFUSE_HIREDIS)
 $(SPEAKS_REDIS) $(DAEMON): $(BUILD)/redis
+SPEAKS_TLS := $(patsubst %,$(BUILD)/src/%.o,agent/redis_tls agent/redis_tls_absent view/tls_library)
+$(SPEAKS_TLS): EXTRA = $(if $(TLS),-DSOCKFUSE_TLS)
+$(SPEAKS_TLS): $(BUILD)/tls
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
 $(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR)
 $(BUILD)/eventloop: remembered = $(EVENT_LOOP)
 $(BUILD)/redis: remembered = $(REDIS)
+$(BUILD)/tls: remembered = $(TLS)
 $(BUILD)/curses: remembered = $(CURSES)
 $(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
-$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/redis $(BUILD)/fuzz/flags: always
+$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/redis $(BUILD)/tls $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -297,7 +305,7 @@ bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer
 # Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
 LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
 TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' $(HAS_CURSES) \
-             $(if $(REDIS),-DSOCKFUSE_HIREDIS)
+             $(if $(REDIS),-DSOCKFUSE_HIREDIS) $(if $(TLS),-DSOCKFUSE_TLS)
 TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
 # clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
 # called as well, and the few findings more have been none yet: see lint-deep.

@@ -8,8 +8,10 @@
 #include "agent/agent_settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
@@ -20,19 +22,42 @@
 #define FILE_NAME "agent.conf"
 #define COMMON_FOLDER "/etc/sockfuse"
 
+/*
+ * Where the fleet's Redis is, with which file's password, is for root's agent root's word alone: what a user says would be
+ * obeyed for all users, and read with root's rights. Others' files may still say the rest.
+ */
+static void drop_what_is_not_roots(struct agent_settings *settings, int fd, const char *file)
+{
+    struct stat status;
+    if (geteuid() != 0 || settings->fleet[0] == '\0' ||
+        (fstat(fd, &status) == 0 && status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0))
+        return;
+    warnx("%s: `fleet` is not obeyed, for others than root can write this file", file);
+    settings->fleet[0] = settings->fleet_password[0] = '\0';
+    settings->fleet_ca[0] = settings->fleet_certificate[0] = '\0';
+}
+
 /* Reads a policy's section. False, after messages: it is bad, or (where it `must` have one) has none. */
 static bool read_file(struct agent_settings *settings, const char *file, bool must, bool *has)
 {
     struct policy_problems problems;
-    struct policy *policy = policy_load(file, NULL, &problems);
+    char path[40];
+    /* The very file whose owner is looked at, whatever its name leads to by then. */
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct policy *policy = policy_load(fd >= 0 ? path : file, NULL, &problems);
     const bool good = policy != NULL;
     print_problems(file, &problems);
     policy_problems_free(&problems);
     *has = good && policy->agent != NULL;
-    if (*has)
+    if (*has) {
         *settings = policy->agent->settings;
-    else if (good && must)
+        drop_what_is_not_roots(settings, fd, file);
+    } else if (good && must) {
         warnx("%s: it has no section [agent]; what the agent is to do stands there", file);
+    }
+    if (fd >= 0)
+        close(fd);
     policy_free(policy);
     return good && (*has || !must);
 }

@@ -55,7 +55,7 @@ static bool read_file(struct redis_url *url, const char *path, char *why, size_t
     return good;
 }
 
-bool fleet_secret_read(struct redis_url *url, const char *from, char *why, size_t why_size)
+static bool read_secret(struct redis_url *url, const char *from, char *why, size_t why_size)
 {
     if (from[0] == '\0')
         return true;
@@ -70,4 +70,14 @@ bool fleet_secret_read(struct redis_url *url, const char *from, char *why, size_
     else
         snprintf(why, why_size, "fleet_password: expected `file /path` or `environment NAME`");
     return false;
+}
+
+bool fleet_secret_address(struct redis_url *url, const struct agent_settings *settings, char *why, size_t why_size)
+{
+    if (!redis_url_parse(url, settings->fleet, why, why_size) ||
+        !read_secret(url, settings->fleet_password, why, why_size))
+        return false;
+    memcpy(url->ca, settings->fleet_ca, sizeof url->ca);
+    memcpy(url->certificate, settings->fleet_certificate, sizeof url->certificate);
+    return true;
 }

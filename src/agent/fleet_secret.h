@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "policy/agent_section.h"
 #include "policy/redis_url.h"
 
 /*
- * Puts it into the URL. An empty text: the URL stays as it is. False: `why` says what is wrong, without a word of what the
- * file holds. A file that others may read is one that is said: false too.
+ * Where the settings say that the fleet's Redis is, its password with it. False: `why` says what is wrong, without a word
+ * of the URL or of what a file holds. A password that everybody may read is wrong.
  */
-bool fleet_secret_read(struct redis_url *url, const char *from, char *why, size_t why_size);
+bool fleet_secret_address(struct redis_url *url, const struct agent_settings *settings, char *why, size_t why_size);
 
 #endif

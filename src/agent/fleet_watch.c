@@ -52,7 +52,7 @@ static struct {
     struct ev_loop *loop;
     struct fleet_link *link;
     struct watcher watcher;
-    char url[AGENT_TEXT_MAX], password[AGENT_TEXT_MAX];
+    struct redis_url url;
     uint64_t host;
     char trouble[200]; /* that was said last */
     bool is_missed;    /* it was said that no Redis is named */
@@ -263,7 +263,7 @@ static void say_trouble(void)
 {
     const char *const trouble = fleet_link_trouble(state.link);
 
-    if (strcmp(trouble, state.trouble) == 0)
+    if (strcmp(trouble, state.trouble) == 0 || (trouble[0] == '\0' && !fleet_link_works(state.link)))
         return;
     if (trouble[0] != '\0')
         warnx("fleet: %s", trouble);
@@ -330,26 +330,34 @@ static void drop_link(struct watched *watched, void *context)
         leave(membership_of(watched), clock_circuit_ns());
 }
 
-static void open_link(const struct agent_settings *settings)
+/* Where its Redis is and how one gets in, of now: files are read anew. An empty one: nowhere, or that can't be. */
+static void read_address(const struct agent_settings *settings, struct redis_url *url)
 {
-    struct redis_url url;
     char why[400];
     const char *reason;
 
-    memcpy(state.url, settings->fleet, sizeof state.url);
-    memcpy(state.password, settings->fleet_password, sizeof state.password);
+    memset(url, 0, sizeof *url);
     if (settings->fleet[0] == '\0')
         return;
-    if (!redis_url_parse(&url, settings->fleet, why, sizeof why) ||
-        !fleet_secret_read(&url, settings->fleet_password, why, sizeof why)) {
+    if (!fleet_secret_address(url, settings, why, sizeof why))
         warnx("fleet: %s", why);
-        return;
-    }
-    if (!fleet_link_is_possible(&url, &reason))
+    else if (!fleet_link_is_possible(url, &reason))
         warnx("fleet: %s", reason);
-    else if ((state.link = fleet_link_open(state.loop, &url, watched_look_soon)) == NULL)
+    else
+        return;
+    explicit_bzero(url, sizeof *url);
+}
+
+static void open_link(const struct redis_url *url)
+{
+    static const struct redis_url nowhere;
+
+    state.url = *url;
+    if (memcmp(url, &nowhere, sizeof nowhere) == 0)
+        return;
+    state.link = fleet_link_open(state.loop, url, watched_look_soon);
+    if (state.link == NULL)
         warnx("fleet: no memory");
-    explicit_bzero(&url, sizeof url);
 }
 
 void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settings)
@@ -358,18 +366,25 @@ void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settin
     state.host = host_number();
     state.watcher = (struct watcher){.name = "fleet", .begin = begin, .look = look, .end = end};
     watched_register(&state.watcher);
-    open_link(settings);
+    struct redis_url url;
+    read_address(settings, &url);
+    open_link(&url);
+    explicit_bzero(&url, sizeof url);
 }
 
 void fleet_watch_set(const struct agent_settings *settings)
 {
-    if (strcmp(state.url, settings->fleet) == 0 && strcmp(state.password, settings->fleet_password) == 0)
-        return;
-    watched_each(drop_link, NULL);
-    fleet_link_close(state.link);
-    state.link = NULL;
-    state.is_missed = false;
-    open_link(settings);
+    struct redis_url url;
+
+    read_address(settings, &url);
+    if (memcmp(&url, &state.url, sizeof url) != 0) {
+        watched_each(drop_link, NULL);
+        fleet_link_close(state.link);
+        state.link = NULL;
+        state.is_missed = false;
+        open_link(&url);
+    }
+    explicit_bzero(&url, sizeof url);
 }
 
 void fleet_watch_stop(void)

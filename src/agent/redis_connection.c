@@ -21,6 +21,8 @@
 #include "base/hash.h"
 #include "base/text.h"
 
+/* No less than TLS hands over at once: what it keeps back no event would tell of (RFC 8446, section 5.1). */
+#define TAKEN_AT_ONCE 16384u
 #define LOOKUP_LIMIT_S 5.0
 #define CONNECT_LIMIT_S 5.0
 /* Between two tries: doubled each time, and each time the latter half of it by chance. */
@@ -55,6 +57,8 @@ static void close_connection(struct redis_line *line)
 {
     ev_io_stop(line->loop, &line->readable);
     ev_io_stop(line->loop, &line->writable);
+    redis_tls_end(line->tls);
+    line->tls = NULL;
     if (line->readable.fd >= 0)
         close(line->readable.fd);
     ev_io_set(&line->readable, -1, EV_READ);
@@ -92,39 +96,116 @@ void redis_line_give_up(struct redis_line *line, const char *why)
     set_timer(line, 0);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
-{
-    struct redis_line *line = watcher->data;
-    char bytes[16384];
-    (void)loop, (void)events;
+/* --- TLS, and what comes and leaves --- */
 
-    const ssize_t got = recv(watcher->fd, bytes, sizeof bytes, 0);
+static void want(struct redis_line *line, enum tls_need need)
+{
+    ev_io_start(line->loop, &line->readable);
+    if (need == TLS_WRITABLE)
+        ev_io_start(line->loop, &line->writable);
+    else
+        ev_io_stop(line->loop, &line->writable);
+}
+
+static void shake(struct redis_line *line)
+{
+    char why[sizeof line->trouble];
+    enum tls_need need;
+
+    line->state = LINE_SHAKES;
+    if (line->tls == NULL && (line->tls = redis_tls_begin(&line->url, line->readable.fd, why, sizeof why)) == NULL) {
+        is_over(line, why, "");
+    } else if (!redis_tls_shake(line->tls, &need, why, sizeof why)) {
+        is_over(line, why, "");
+    } else if (need != TLS_NOTHING) {
+        want(line, need);
+    } else {
+        want(line, TLS_READABLE);
+        redis_speech_greet(line);
+    }
+}
+
+static void breaks(struct redis_line *line, int error)
+{
+    if (line->tls != NULL && error == EPROTO)
+        is_over(line, redis_tls_reason(line->tls), "");
+    else
+        is_over(line, "the connection broke", error != 0 ? strerror(error) : "");
+}
+
+static ssize_t receive(struct redis_line *line, char *bytes, size_t size)
+{
+    if (line->tls == NULL)
+        return recv(line->readable.fd, bytes, size, 0);
+    const ssize_t got = redis_tls_recv(line->tls, bytes, size);
+    /* What TLS waited for may have come; and it may have to say something of its own before it reads on. */
+    if (line->unsent_length > 0 || redis_tls_needs(line->tls) == TLS_WRITABLE)
+        ev_io_start(line->loop, &line->writable);
+    return got;
+}
+
+static void take_what_comes(struct redis_line *line)
+{
+    char bytes[TAKEN_AT_ONCE];
+
+    const ssize_t got = receive(line, bytes, sizeof bytes);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0)
-        is_over(line, "the connection broke", got < 0 ? strerror(errno) : "");
+        breaks(line, got < 0 ? errno : 0);
     else if (!redis_speech_take(line, bytes, (size_t)got))
         is_over(line, redis_speech_is_excessive(line) ? "it answers more than can be meant" : "it is no Redis",
                 redis_speech_is_excessive(line) ? "" : line->reader->errstr);
 }
 
+static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    struct redis_line *line = watcher->data;
+    (void)loop, (void)events;
+
+    if (line->state == LINE_SHAKES)
+        shake(line);
+    else
+        take_what_comes(line);
+}
+
+/* False: it is over. */
+static bool has_connected(struct redis_line *line)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    if (getsockopt(line->writable.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+        is_over(line, "it can't be reached", strerror(error != 0 ? error : errno));
+        return false;
+    }
+    return true;
+}
+
 static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
 {
     struct redis_line *line = watcher->data;
-    int error = 0;
-    socklen_t size = sizeof error;
     (void)loop, (void)events;
 
     if (line->state == LINE_CONNECTS) {
-        if (getsockopt(watcher->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
-            is_over(line, "it can't be reached", strerror(error != 0 ? error : errno));
+        if (!has_connected(line))
             return;
-        }
         ev_io_start(line->loop, &line->readable);
-        redis_speech_greet(line);
+        if (!line->url.is_tls)
+            redis_speech_greet(line);
     }
-    if (line->unsent_length > 0 && !redis_speech_flush(line))
-        is_over(line, "the connection broke", strerror(errno));
+    if (line->url.is_tls && line->state <= LINE_SHAKES) {
+        shake(line);
+        return;
+    }
+    if (line->unsent_length > 0) {
+        if (!redis_speech_flush(line))
+            breaks(line, errno);
+        return;
+    }
+    ev_io_stop(line->loop, &line->writable);
+    if (line->tls != NULL)
+        take_what_comes(line);
 }
 
 /* --- connecting --- */
@@ -207,7 +288,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
     else if (line->is_given_up)
         come_again(line);
     else
-        is_over(line, "it does not answer", "");
+        is_over(line, line->state == LINE_SHAKES ? "it does not answer by TLS" : "it does not answer", "");
 }
 
 struct redis_line *redis_line_open(struct ev_loop *loop, const struct redis_url *url,
@@ -265,8 +346,8 @@ bool redis_line_stands(const struct redis_line *line)
 
 bool redis_line_is_possible(const struct redis_url *url, const char **why)
 {
-    *why = "rediss:// is not spoken yet; redis:// through a tunnel on this host (stunnel) does the same";
-    return !url->is_tls;
+    *why = NULL;
+    return !url->is_tls || redis_tls_is_possible(why);
 }
 
 #endif

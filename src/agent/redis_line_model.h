@@ -8,8 +8,9 @@
 
 #include "agent/name_lookup.h"
 #include "agent/redis_line.h"
+#include "agent/redis_tls.h"
 
-enum line_state { LINE_WAITS, LINE_ASKS, LINE_CONNECTS, LINE_GREETS, LINE_STANDS };
+enum line_state { LINE_WAITS, LINE_ASKS, LINE_CONNECTS, LINE_SHAKES, LINE_GREETS, LINE_STANDS };
 
 struct redis_line {
     struct ev_loop *loop;
@@ -19,6 +20,7 @@ struct redis_line {
     struct lookup lookup;
     unsigned int next_address;
     ev_io readable, writable; /* of one descriptor; -1: none */
+    struct redis_tls *tls;    /* of this connection; NULL: none */
     ev_timer timer;           /* the pause, or the limit of what is going on */
     double pause_s;
     uint64_t random;

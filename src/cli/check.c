@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "view/destination.h"
 #include "cli/discovery.h"
+#include "view/destination.h"
+#include "view/tls_library.h"
 
 static const char help[] =
     "Usage: sockfuse check [-v] [--match DEST] FILE...\n"
@@ -144,6 +145,14 @@ static void print_policy(const struct policy *policy)
     free(text);
 }
 
+/* What is good as a text, and can't be done here. The file may be meant for another machine. */
+static void warn_of_tls(const char *file, const struct policy *policy)
+{
+    const char *why;
+    if (policy->agent != NULL && strncmp(policy->agent->settings.fleet, "rediss:", 7) == 0 && tls_library(&why) == NULL)
+        warnx("%s:%u: warning: `fleet = rediss:...`: %s", file, policy->agent->line, why);
+}
+
 static bool check_file(const char *file, bool verbose, struct question *question)
 {
     struct policy_problems problems;
@@ -157,6 +166,8 @@ static bool check_file(const char *file, bool verbose, struct question *question
     if (good && (verbose || question->text == NULL))
         printf("%s%s: good, %zu target%s%s\n", verbose ? "# " : "", shown(file), policy->target_count,
                policy->target_count == 1 ? "" : "s", policy->agent != NULL ? ", and what the agent is to do" : "");
+    if (good)
+        warn_of_tls(file, policy);
     if (good && verbose)
         print_policy(policy);
     if (good && question->text != NULL)

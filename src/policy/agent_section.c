@@ -45,11 +45,21 @@ static bool is_source(const char *text, char *why, size_t why_size)
     return false;
 }
 
+static bool is_path(const char *text, char *why, size_t why_size)
+{
+    if (text[0] == '/' && text[1] != '\0')
+        return true;
+    snprintf(why, why_size, "expected a file's full path, which begins with `/`");
+    return false;
+}
+
 const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_LOOK_EVERY] = {"look_every", "1s", DURATION(LOOK_EVERY_MIN, LOOK_EVERY_MAX), IN(look_every_ns)},
     [AGENT_SWEEP] = {"sweep", "yes", CHOICE(yes_or_no), IN(sweep)},
     [AGENT_FLEET] = {"fleet", "", IN(fleet), .is_good = is_redis, .show = show_redis},
     [AGENT_FLEET_PASSWORD] = {"fleet_password", "", IN(fleet_password), .is_good = is_source},
+    [AGENT_FLEET_CA] = {"fleet_ca", "", IN(fleet_ca), .is_good = is_path},
+    [AGENT_FLEET_CERTIFICATE] = {"fleet_certificate", "", IN(fleet_certificate), .is_good = is_path},
 };
 
 _Static_assert(AGENT_KEYS <= 64, "section.keys has a bit for each key");

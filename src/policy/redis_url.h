@@ -22,6 +22,8 @@ struct redis_url {
     unsigned int database;
     char user[64]; /* "": the default one */
     char password[256];
+    /* No part of the text, for TLS: files of whom to trust ("": whom the system trusts), and of our certificate and key. */
+    char ca[256], certificate[256];
 };
 
 /* Room for any of it as text. */

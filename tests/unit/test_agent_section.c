@@ -69,6 +69,7 @@ static void a_password_is_neither_shown_nor_repeated(void **state)
     assert_non_null(strstr(loaded.problems.at[0].text, "`fleet = ...`: expected `redis://"));
     policy_problems_free(&loaded.problems);
     policy_free(loaded.policy);
+    expect_error("[agent]\nfleet_ca = ca.pem\n", 2, "which begins with `/`");
     expect_error("[agent]\nfleet_password = s3cret\n", 2, "expected `file /PATH` or `environment NAME`");
 }
 
