@@ -78,9 +78,8 @@ void redis_line_send(struct redis_line *line, const struct fleet_command *comman
 
 bool redis_speech_flush(struct redis_line *line)
 {
-    const ssize_t sent = line->tls != NULL
-                             ? redis_tls_send(line->tls, line->unsent, line->unsent_length)
-                             : send(line->writable.fd, line->unsent, line->unsent_length, MSG_NOSIGNAL);
+    const ssize_t sent = line->tls != NULL ? redis_tls_send(line->tls, line->unsent, line->unsent_length)
+                                           : send(line->writable.fd, line->unsent, line->unsent_length, MSG_NOSIGNAL);
 
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
         /* What TLS has to read first: until then there is room to write, and nothing to do. */

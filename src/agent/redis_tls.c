@@ -49,7 +49,7 @@
     each(ERR_clear_error);                                                                                             \
     each(ERR_reason_error_string)
 
-#define DECLARE(name) __typeof__(name) *name
+#define DECLARE(name) __typeof__(&(name)) name
 static struct {
     bool is_there;
     FUNCTIONS(DECLARE);
@@ -120,7 +120,8 @@ static SSL_CTX *make_settings(const struct redis_url *url, char *why, size_t why
         return NULL;
     }
     ssl.SSL_CTX_ctrl(settings, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
-    ssl.SSL_CTX_ctrl(settings, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
+    ssl.SSL_CTX_ctrl(settings, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+                     NULL);
     ssl.SSL_CTX_set_verify(settings, SSL_VERIFY_PEER, NULL);
     ssl.SSL_CTX_set_default_passwd_cb(settings, no_passphrase);
     if (trust(settings, url, why, why_size))

@@ -17,15 +17,23 @@
 #define AGENT_TEXT_MAX 256
 
 struct agent_settings {
-    uint64_t look_every_ns;              /* how often journals and circuits are looked at */
-    char fleet[AGENT_TEXT_MAX];          /* where the fleet's Redis is (redis_url.h); "": nowhere */
-    char fleet_password[AGENT_TEXT_MAX]; /* "file PATH" or "environment NAME"; "": what the URL has */
+    uint64_t look_every_ns;                 /* how often journals and circuits are looked at */
+    char fleet[AGENT_TEXT_MAX];             /* where the fleet's Redis is (redis_url.h); "": nowhere */
+    char fleet_password[AGENT_TEXT_MAX];    /* "file PATH" or "environment NAME"; "": what the URL has */
     char fleet_ca[AGENT_TEXT_MAX];          /* of TLS: a file of whom to trust; "": whom the system trusts */
     char fleet_certificate[AGENT_TEXT_MAX]; /* of TLS: a file with ours and its key; "": none */
-    bool sweep;                          /* what is overdue is charged, and what the dead left is given back */
+    bool sweep;                             /* what is overdue is charged, and what the dead left is given back */
 };
 
-enum agent_key_index { AGENT_LOOK_EVERY, AGENT_SWEEP, AGENT_FLEET, AGENT_FLEET_PASSWORD, AGENT_FLEET_CA, AGENT_FLEET_CERTIFICATE, AGENT_KEYS };
+enum agent_key_index {
+    AGENT_LOOK_EVERY,
+    AGENT_SWEEP,
+    AGENT_FLEET,
+    AGENT_FLEET_PASSWORD,
+    AGENT_FLEET_CA,
+    AGENT_FLEET_CERTIFICATE,
+    AGENT_KEYS
+};
 
 struct agent_key {
     const char *name;

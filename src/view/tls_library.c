@@ -21,7 +21,8 @@ void *tls_library(const char **why)
 
     if (library == NULL)
         library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    *why = library != NULL ? NULL : "TLS needs OpenSSL, and " LIBRARY " is not here: install libssl3 (Debian 13: libssl3t64)";
+    *why = library != NULL ? NULL
+                           : "TLS needs OpenSSL, and " LIBRARY " is not here: install libssl3 (Debian 13: libssl3t64)";
     return library;
 }
 
