@@ -22,6 +22,8 @@
 #define FLEET_CIRCUITS 512u
 #define FLEET_LISTED_MAX 256u
 #define FLEET_CIRCUIT_NONE UINT32_MAX
+/* Bytes of a host's name, as others are shown it, with the end. */
+#define FLEET_HOST_MAX 49u
 
 /* One command for Redis. `tag` comes back with its reply. All is the sender's only until it returns. */
 struct fleet_command {
@@ -83,6 +85,21 @@ struct fleet_view {
     uint64_t pause_ns;       /* of the fleet, until its end */
 };
 
+/* Who tells of something that all hosts see. */
+enum fleet_claim {
+    CLAIM_MINE,   /* this host */
+    CLAIM_OTHERS, /* another one does, or has */
+    CLAIM_ALONE,  /* each for itself: nobody could be asked */
+};
+
+/* `word`: OTHERS: that host's name, or "" where it has none that can be shown; ALONE: why. It holds during the call. */
+struct fleet_claimed {
+    enum fleet_claim claim;
+    const char *word;
+};
+
+typedef void fleet_claim_answer(void *context, const struct fleet_claimed *claimed);
+
 /*
  * `name`: of the fleet (fleet_name_from). `host`: what all agents of one host, and no others, have in common. `seed`: drawn
  * by chance. NULL: no memory.
@@ -99,6 +116,17 @@ uint32_t fleet_circuit(struct fleet *fleet, const char *target, const char *dest
 void fleet_see(struct fleet *fleet, uint32_t circuit, const struct fleet_seen *seen, uint64_t now_ns);
 /* This host has it no more. */
 void fleet_forget(struct fleet *fleet, uint32_t circuit);
+/* The name by which other hosts are shown this one; what is no plain byte of it becomes `?`. */
+void fleet_set_host(struct fleet *fleet, const char *name);
+/*
+ * Asks who tells of an event of a circuit ("open", "close", …; FLEET_EVENT_MAX bytes with the end). One host's claim stands
+ * for `lasts_ns`; that to an opening for a minute, but for as long as the circuit is open in the fleet, and until somebody
+ * claims its closing. `answer` is called once, perhaps before this returns, and at the latest when the connection breaks
+ * or the member is freed. It must not call the fleet.
+ */
+#define FLEET_EVENT_MAX 16u
+void fleet_claim(struct fleet *fleet, const char *target, const char *destination, const char *event, uint64_t lasts_ns,
+                 fleet_claim_answer *answer, void *context);
 /*
  * The next circuit at or after `*cursor` that the fleet has open and this host does not have: "target\ndestination".
  * NULL: there is none.

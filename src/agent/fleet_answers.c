@@ -228,7 +228,9 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
     default:
         break;
     }
-    if (circuit == NULL)
+    if (kind == COMMAND_CLAIM)
+        fleet_claim_take(fleet, of, reply);
+    if (circuit == NULL || kind == COMMAND_CLAIM)
         return;
     if (kind == COMMAND_COUNT_VOTES)
         take_count(fleet, &circuit->votes, reply);

@@ -27,8 +27,22 @@ struct fleet *fleet_create(const char *name, uint64_t host, uint64_t seed, const
     return fleet;
 }
 
+void fleet_set_host(struct fleet *fleet, const char *name)
+{
+    size_t length = 0;
+
+    for (; name[length] != '\0' && length + 1 < sizeof fleet->host_name; length++)
+        fleet->host_name[length] = name[length];
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] <= ' ' || name[i] > '~')
+            fleet->host_name[i] = '?';
+    }
+    fleet->host_name[length] = '\0';
+}
+
 void fleet_free(struct fleet *fleet)
 {
+    fleet_claims_end(fleet, "it is watched no more");
     free(fleet);
 }
 
@@ -169,6 +183,7 @@ void fleet_broken(struct fleet *fleet)
     fleet->stage = STAGE_IDLE;
     fleet->awaited = 0;
     fleet->look_ns = 0;
+    fleet_claims_end(fleet, "the connection to the fleet's Redis broke");
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[i];
         circuit->voted_ns = circuit->voting_ns = circuit->noted_ns = circuit->kept_ns = 0;

@@ -38,6 +38,11 @@
 /* A lease outlasts its probe by this; what else says when it ends is believed for an hour ahead at the most. */
 #define FLEET_LEASE_SLACK_NS (5 * NS_PER_S)
 #define FLEET_LEASE_MAX_NS NS_PER_HOUR
+/* A claim to an opening stands so long, and is said again while the circuit is open in the fleet. */
+#define FLEET_CLAIM_NS NS_PER_MINUTE
+#define FLEET_CLAIM_RENEW_NS (20 * NS_PER_S)
+/* Claims that can wait for their answer at a time. */
+#define FLEET_CLAIMS 32u
 /* A pause's length is known for so long after it. */
 #define FLEET_PAUSE_KEPT_NS NS_PER_MINUTE
 /* For how long a healing is told, and how long it silences what was counted before it. */
@@ -52,7 +57,7 @@
 
 #define FLEET_CIRCUIT_MAX (TARGET_NAME_MAX + DESTINATION_MAX)
 /* "sockfuse:1:{NAME}:healed:CIRCUIT" */
-#define FLEET_KEY_MAX (FLEET_NAME_MAX + FLEET_CIRCUIT_MAX + 32)
+#define FLEET_KEY_MAX (FLEET_NAME_MAX + FLEET_CIRCUIT_MAX + FLEET_EVENT_MAX + 32)
 /* Circuits whose keys are read by one command. */
 #define FLEET_READ_AT_ONCE 16u
 #define FLEET_ARGUMENTS (3 * FLEET_READ_AT_ONCE + 1)
@@ -69,6 +74,7 @@ enum fleet_command_kind {
     COMMAND_COUNT_CALLERS,
     COMMAND_LEASE,
     COMMAND_HEALED,
+    COMMAND_CLAIM, /* who has it; of claim `of` */
 };
 
 enum fleet_lease { LEASE_FREE, LEASE_MINE, LEASE_OTHERS };
@@ -98,6 +104,8 @@ struct fleet_circuit {
     uint64_t voting_ns;    /* since when without a break */
     uint64_t noted_ns;     /* as a caller, the last time */
     uint64_t kept_ns;      /* when the keys' lives were last renewed */
+    uint64_t claimed_ns;   /* when a claim to its opening was last asked for, or said again; 0: not since it closed */
+    bool tells;            /* that claim is this host's */
     uint64_t told_opening; /* the opening of this host whose pause was offered to the fleet; 0: none */
     /* What Redis said. */
     bool listed, troubled; /* in this round */
@@ -124,11 +132,22 @@ struct fleet_circuit {
     bool distrusted;   /* nothing goes on: this host goes by its own circuit */
 };
 
+/* One claim on its way; no `answer`: a free place. */
+struct fleet_claiming {
+    fleet_claim_answer *answer;
+    void *context;
+    bool is_asked;
+    char event[FLEET_EVENT_MAX];
+    char circuit[FLEET_CIRCUIT_MAX];
+    uint64_t lasts_ns;
+};
+
 enum fleet_stage { STAGE_IDLE, STAGE_READING, STAGE_ACTING, STAGE_ANNOUNCING };
 
 struct fleet {
     char name[FLEET_NAME_MAX];
     char host[17]; /* hexadecimal */
+    char host_name[FLEET_HOST_MAX];
     uint64_t random;
     struct fleet_way way;
     bool is_connected, has_failed;
@@ -145,9 +164,17 @@ struct fleet {
     uint32_t reading[FLEET_CIRCUITS];
     uint32_t reading_count;
     uint64_t commands; /* sent so far */
+    struct fleet_claiming claims[FLEET_CLAIMS];
     struct fleet_circuit circuits[FLEET_CIRCUITS];
     char scratch[FLEET_ARGUMENTS * FLEET_KEY_MAX];
 };
+
+/* What was claimed is asked for (of claims.c); who has it; and nobody can be asked any more. */
+void fleet_claims_turn(struct fleet *fleet, uint64_t now_ns);
+void fleet_claim_take(struct fleet *fleet, uint32_t number, const struct fleet_reply *reply);
+void fleet_claims_end(struct fleet *fleet, const char *why);
+/* The claim to an opening lives on with it. */
+void fleet_claim_keep(struct fleet *fleet, struct fleet_circuit *circuit, uint64_t now_ns);
 
 /* The number of a circuit's place, taken if it has none. */
 uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination);

@@ -142,9 +142,12 @@ static void act(struct fleet *fleet, uint64_t now_ns)
             watch_movement(circuit, now_ns);
         }
         note(fleet, circuit, now_ns);
+        if (circuit->voted_ns == now_ns)
+            fleet_claim_keep(fleet, circuit, now_ns);
         if (!circuit->here && !fleet_is_open(circuit, now_ns))
             circuit->name[0] = '\0'; /* nothing is known of it any more */
     }
+    fleet_claims_turn(fleet, now_ns);
 }
 
 static bool has_quorum(const struct fleet_circuit *circuit, uint64_t now_ns)

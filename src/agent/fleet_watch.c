@@ -4,17 +4,15 @@
 #define _GNU_SOURCE
 #include "agent/fleet_watch.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/fleet_link.h"
 #include "agent/fleet_secret.h"
+#include "agent/fleet_self.h"
 #include "agent/watched.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "guard/holding.h"
 #include "policy/quorum.h"
 #include "segment/circuits.h"
@@ -54,31 +52,10 @@ static struct {
     struct watcher watcher;
     struct redis_url url;
     uint64_t host;
+    char host_name[AGENT_TEXT_MAX];
     char trouble[200]; /* that was said last */
     bool is_missed;    /* it was said that no Redis is named */
 } state;
-
-/* --- who we are ----------------------------------------------------------------------------------------------------- */
-
-/* What agents on one host have in common, and those of others have not: this start of the machine, its network, its name. */
-static uint64_t host_number(void)
-{
-    char bytes[256] = "";
-    struct stat network = {0};
-    uint64_t hash = HASH_BEGIN;
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd >= 0 ? read(fd, bytes, sizeof bytes) : -1;
-
-    if (fd >= 0)
-        close(fd);
-    hash = hash_bytes(hash, bytes, length > 0 ? (size_t)length : 0);
-    memset(bytes, 0, sizeof bytes);
-    gethostname(bytes, sizeof bytes - 1);
-    hash = hash_bytes(hash, bytes, strlen(bytes));
-    if (stat("/proc/self/ns/net", &network) == 0)
-        hash = hash_bytes(hash, &network.st_ino, sizeof network.st_ino);
-    return hash_spread(hash);
-}
 
 static struct membership *membership_of(const struct watched *watched)
 {
@@ -256,6 +233,8 @@ static void join(struct membership *membership, const struct watched *watched)
     free(membership->joined);
     membership->joined = allocate(membership->capacity, sizeof *membership->joined);
     membership->fleet = fleet_link_join(state.link, name, state.host);
+    if (membership->fleet != NULL)
+        fleet_set_host(membership->fleet, state.host_name);
     free(name);
 }
 
@@ -360,10 +339,41 @@ static void open_link(const struct redis_url *url)
         warnx("fleet: no memory");
 }
 
+struct fleet *fleet_watch_member(const struct watched *watched, const char *target)
+{
+    const struct membership *const membership = state.loop != NULL ? membership_of(watched) : NULL;
+
+    return membership != NULL && membership->fleet != NULL && fleet_target(membership, target) != NULL
+               ? membership->fleet
+               : NULL;
+}
+
+bool fleet_watch_wants(const struct watched *watched, const char *target)
+{
+    const struct membership *const membership = state.loop != NULL ? membership_of(watched) : NULL;
+
+    return membership != NULL && membership->has_running && fleet_target(membership, target) != NULL;
+}
+
+void fleet_watch_turn(struct fleet *fleet)
+{
+    fleet_link_turn(state.link, fleet, clock_real_ns());
+}
+
+static void rename_host(struct watched *watched, void *context)
+{
+    const struct membership *const membership = membership_of(watched);
+    (void)context;
+
+    if (membership != NULL && membership->fleet != NULL)
+        fleet_set_host(membership->fleet, state.host_name);
+}
+
 void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settings)
 {
     state.loop = loop;
-    state.host = host_number();
+    fleet_self_name(settings, state.host_name);
+    state.host = fleet_self_number();
     state.watcher = (struct watcher){.name = "fleet", .begin = begin, .look = look, .end = end};
     watched_register(&state.watcher);
     struct redis_url url;
@@ -376,6 +386,8 @@ void fleet_watch_set(const struct agent_settings *settings)
 {
     struct redis_url url;
 
+    fleet_self_name(settings, state.host_name);
+    watched_each(rename_host, NULL);
     read_address(settings, &url);
     if (memcmp(&url, &state.url, sizeof url) != 0) {
         watched_each(drop_link, NULL);

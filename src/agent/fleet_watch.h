@@ -11,6 +11,8 @@
 
 #include <ev.h>
 
+#include "agent/fleet.h"
+#include "agent/watched.h"
 #include "policy/agent_section.h"
 
 /* Registers the watcher, and begins to speak to the Redis of the settings, if these name one. */
@@ -19,5 +21,11 @@ void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settin
 void fleet_watch_set(const struct agent_settings *settings);
 /* The last words to the fleet, after the watched segments are gone. */
 void fleet_watch_stop(void);
+
+/* Whether a target of the segment's policy is in a fleet; and the member that speaks for it, or NULL. */
+bool fleet_watch_wants(const struct watched *watched, const char *target);
+struct fleet *fleet_watch_member(const struct watched *watched, const char *target);
+/* It has something to ask now. */
+void fleet_watch_turn(struct fleet *fleet);
 
 #endif

@@ -70,6 +70,19 @@ void fleet_value_write(char value[FLEET_VALUE_MAX], bool hexadecimal, uint64_t f
     text_add_unsigned(&text, second);
 }
 
+void fleet_host_read(const char *text, size_t length, char name[FLEET_HOST_MAX])
+{
+    name[0] = '\0';
+    if (length >= FLEET_HOST_MAX)
+        return;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] <= ' ' || text[i] > '~')
+            return;
+    }
+    memcpy(name, text, length);
+    name[length] = '\0';
+}
+
 bool fleet_time_read(const struct fleet_reply *reply, uint64_t *ms)
 {
     uint64_t seconds, microseconds;

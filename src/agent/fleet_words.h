@@ -24,6 +24,9 @@ bool fleet_number_read(const char *text, size_t length, uint64_t most, uint64_t 
 bool fleet_value_read(const struct fleet_reply *reply, bool hexadecimal, uint64_t *first, uint64_t *second);
 void fleet_value_write(char text[FLEET_VALUE_MAX], bool hexadecimal, uint64_t first, uint64_t second);
 
+/* A host's name: of plain bytes, none of them a blank; else "". */
+void fleet_host_read(const char *text, size_t length, char name[FLEET_HOST_MAX]);
+
 /* What was answered to TIME, in milliseconds; false: nothing that can be a time. */
 bool fleet_time_read(const struct fleet_reply *reply, uint64_t *ms);
 

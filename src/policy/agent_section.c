@@ -53,6 +53,18 @@ static bool is_path(const char *text, char *why, size_t why_size)
     return false;
 }
 
+/* It goes by Redis to other hosts' terminals: plain bytes, and few. */
+static bool is_host(const char *text, char *why, size_t why_size)
+{
+    size_t length = 0;
+    while (text[length] > ' ' && text[length] <= '~')
+        length++;
+    if (text[length] == '\0' && length <= 48)
+        return true;
+    snprintf(why, why_size, "expected a name of up to 48 letters, digits and signs, without blanks");
+    return false;
+}
+
 const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_LOOK_EVERY] = {"look_every", "1s", DURATION(LOOK_EVERY_MIN, LOOK_EVERY_MAX), IN(look_every_ns)},
     [AGENT_SWEEP] = {"sweep", "yes", CHOICE(yes_or_no), IN(sweep)},
@@ -60,6 +72,7 @@ const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_FLEET_PASSWORD] = {"fleet_password", "", IN(fleet_password), .is_good = is_source},
     [AGENT_FLEET_CA] = {"fleet_ca", "", IN(fleet_ca), .is_good = is_path},
     [AGENT_FLEET_CERTIFICATE] = {"fleet_certificate", "", IN(fleet_certificate), .is_good = is_path},
+    [AGENT_FLEET_NAME] = {"fleet_name", "", IN(fleet_name), .is_good = is_host},
 };
 
 _Static_assert(AGENT_KEYS <= 64, "section.keys has a bit for each key");

@@ -22,6 +22,7 @@ struct agent_settings {
     char fleet_password[AGENT_TEXT_MAX];    /* "file PATH" or "environment NAME"; "": what the URL has */
     char fleet_ca[AGENT_TEXT_MAX];          /* of TLS: a file of whom to trust; "": whom the system trusts */
     char fleet_certificate[AGENT_TEXT_MAX]; /* of TLS: a file with ours and its key; "": none */
+    char fleet_name[AGENT_TEXT_MAX];        /* by which other hosts are shown this one; "": the host's own */
     bool sweep;                             /* what is overdue is charged, and what the dead left is given back */
 };
 
@@ -32,6 +33,7 @@ enum agent_key_index {
     AGENT_FLEET_PASSWORD,
     AGENT_FLEET_CA,
     AGENT_FLEET_CERTIFICATE,
+    AGENT_FLEET_NAME,
     AGENT_KEYS
 };
 

@@ -70,6 +70,7 @@ static void a_password_is_neither_shown_nor_repeated(void **state)
     policy_problems_free(&loaded.problems);
     policy_free(loaded.policy);
     expect_error("[agent]\nfleet_ca = ca.pem\n", 2, "which begins with `/`");
+    expect_error("[agent]\nfleet_name = a host\n", 2, "without blanks");
     expect_error("[agent]\nfleet_password = s3cret\n", 2, "expected `file /PATH` or `environment NAME`");
 }
 
