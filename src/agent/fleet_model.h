@@ -169,7 +169,7 @@ struct fleet {
     char scratch[FLEET_ARGUMENTS * FLEET_KEY_MAX];
 };
 
-/* What was claimed is asked for (of claims.c); who has it; and nobody can be asked any more. */
+/* What was claimed is asked for (fleet_claims.c); who has it; and nobody can be asked any more. */
 void fleet_claims_turn(struct fleet *fleet, uint64_t now_ns);
 void fleet_claim_take(struct fleet *fleet, uint32_t number, const struct fleet_reply *reply);
 void fleet_claims_end(struct fleet *fleet, const char *why);

@@ -56,10 +56,11 @@ static bool is_path(const char *text, char *why, size_t why_size)
 /* It goes by Redis to other hosts' terminals: plain bytes, and few. */
 static bool is_host(const char *text, char *why, size_t why_size)
 {
-    size_t length = 0;
-    while (text[length] > ' ' && text[length] <= '~')
-        length++;
-    if (text[length] == '\0' && length <= 48)
+    const size_t length = strlen(text);
+    size_t plain = 0;
+    while (plain < length && text[plain] > ' ' && text[plain] <= '~')
+        plain++;
+    if (plain == length && length <= 48)
         return true;
     snprintf(why, why_size, "expected a name of up to 48 letters, digits and signs, without blanks");
     return false;
