@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/frame.h"
+#include "base/hot.h"
 #include "breaker/http_request_state.h"
 
 #define CHUNK_DIGITS_MAX 15u /* of a chunk's size: 60 bits */
@@ -100,12 +102,11 @@ static void take(struct http_request *request, unsigned char byte)
         request_go(request, AT_TRAILER);
 }
 
-void http_request_read(struct http_request *request, const void *bytes, size_t count)
+/* By its parts. */
+OWN_FRAME static void read_parts(struct http_request *request, const unsigned char *byte, size_t count)
 {
-    const unsigned char *byte = bytes;
-
     size_t i =
-        request->state == IN_METHOD && request->bytes == 0 ? http_request_head_take_version(request, bytes, count) : 0;
+        request->state == IN_METHOD && request->bytes == 0 ? http_request_head_take_version(request, byte, count) : 0;
     while (i < count && request->state < DONE_WHOLE) {
         if (request->state >= IN_BODY && request_says(request, IS_EXPECTED))
             begin_body(request);
@@ -124,6 +125,12 @@ void http_request_read(struct http_request *request, const void *bytes, size_t c
         if (request->state < IN_BODY && ++request->bytes >= HTTP_HEAD_BYTES_MAX)
             request_go(request, DONE_NONE);
     }
+}
+
+HOT void http_request_read(struct http_request *request, const void *bytes, size_t count)
+{
+    if (request->state != IN_METHOD || request->bytes != 0 || !http_request_head_take_whole(request, bytes, count))
+        read_parts(request, bytes, count);
 }
 
 void http_request_skip(struct http_request *request, uint64_t count)

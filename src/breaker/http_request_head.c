@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/hot.h"
 
 #define METHOD_BYTES_MAX 24u
 
@@ -198,6 +199,43 @@ void http_request_head_take(struct http_request *request, unsigned char byte)
         [IN_VALUE] = in_value,     [IN_OTHER_LINE] = in_other_line,
     };
     steps[request->state](request, byte);
+}
+
+/* Where the line that is the request's own ends, behind its line feed; 0: it is another one. */
+static inline size_t take_line(const unsigned char *bytes, size_t count)
+{
+    const size_t fixed = sizeof version - 1;
+    size_t at = 0;
+    while (at < count && at < METHOD_BYTES_MAX && bytes[at] >= 'A' && bytes[at] <= 'Z')
+        at++;
+    if (at == 0 || at == count || bytes[at] != ' ')
+        return 0;
+    const size_t target = ++at;
+    while (at < count && bytes[at] > ' ')
+        at++;
+    if (at == target || count - at < fixed + 4 || bytes[at++] != ' ' || memcmp(bytes + at, version, fixed) != 0 ||
+        !ascii_is_digit(bytes[at + fixed]) || bytes[at + fixed + 1] != '\r' || bytes[at + fixed + 2] != '\n')
+        return 0;
+    return at + fixed + 3;
+}
+
+HOT bool http_request_head_take_whole(struct http_request *request, const unsigned char *bytes, size_t count)
+{
+    static const char end[] = "\r\n\r\n";
+    const size_t length = sizeof end - 1;
+    if (count <= length || count >= HTTP_HEAD_BYTES_MAX || memcmp(bytes + count - length, end, length) != 0)
+        return false;
+    const size_t last = count - length / 2; /* the empty line */
+    size_t at = take_line(bytes, last);
+    while (at != 0 && at < last && http_request_head_passes_line(bytes[at])) {
+        const unsigned char *feed = memchr(bytes + at, '\n', last - at);
+        at = feed ? (size_t)(feed - bytes) + 1 : 0;
+    }
+    if (at != last)
+        return false;
+    request->bytes = (uint32_t)count - 1; /* as they are counted: the one that ends it is of no state any more */
+    request_go(request, DONE_WHOLE);
+    return true;
 }
 
 size_t http_request_head_take_version(struct http_request *request, const unsigned char *bytes, size_t count)

@@ -78,8 +78,14 @@ static inline bool http_request_head_passes_line(unsigned char byte)
 {
     const unsigned char letter = byte | 0x20;
 
-    return letter > 'a' && letter <= 'z' && letter != 'c' && letter != 't' && letter != 'e';
+    return letter >= 'a' && letter <= 'z' && letter != 'c' && letter != 't' && letter != 'e';
 }
+
+/*
+ * As all but every request without a body is sent: the whole of it at once, with no line that tells of a body. Then all
+ * of it is taken; false: nothing is, and it is to be read by its parts.
+ */
+bool http_request_head_take_whole(struct http_request *request, const unsigned char *bytes, size_t count);
 
 /* The rest of a header line that tells nothing, as far as there is one: all but every byte of most heads. */
 size_t http_request_head_take_other_line(struct http_request *request, const unsigned char *bytes, size_t count);

@@ -176,9 +176,77 @@ static void usual_requests_without_a_body_are_told_by_their_ends(void **state)
     }
 }
 
+/* --- all at once, or byte by byte --- */
+
+static const char *const parts[] = {"GET ",
+                                    "HEAD ",
+                                    "POST ",
+                                    "G",
+                                    "M-SEARCH ",
+                                    " ",
+                                    "/",
+                                    "/x?y",
+                                    "*",
+                                    " HTTP/1.1\r\n",
+                                    " HTTP/1.",
+                                    "0",
+                                    "1",
+                                    "\r\n",
+                                    "\r\n\r\n",
+                                    "\n",
+                                    "\r",
+                                    "Host: x\r\n",
+                                    "Accept: */*\r\n",
+                                    "User-Agent: a b\r\n",
+                                    "Zone: c\n",
+                                    "`x\r\n",
+                                    "[x\r\n",
+                                    "Content-Length: 3\r\n",
+                                    "Content-Length: 0\r\n",
+                                    "Connection: close\r\n",
+                                    "Expect: 100-continue\r\n",
+                                    "Transfer-Encoding: chunked\r\n",
+                                    "abc",
+                                    "3\r\n",
+                                    "\t",
+                                    "\x80"};
+
+static uint32_t drawn = 1;
+
+static const char *draw_part(void)
+{
+    drawn = drawn * 1664525u + 1013904223u;
+    return parts[(drawn >> 16) % (sizeof parts / sizeof parts[0])];
+}
+
+static void begin_as_most_do(char *text)
+{
+    strcpy(text, drawn >> 31 ? "GET /x HTTP/1.1\r\nHost: x\r\n" : "");
+}
+
+static void the_whole_of_a_request_leaves_what_its_bytes_leave(void **state)
+{
+    (void)state;
+    for (unsigned int round = 0; round < 200000; round++) {
+        char text[400];
+        struct http_request whole = {0}, bytes = {0};
+        begin_as_most_do(text);
+        for (unsigned int i = 0, count = 1 + (drawn >> 20) % 8; i < count; i++)
+            strcat(text, draw_part());
+        if (drawn >> 30 & 1)
+            strcat(text, "\r\n\r\n");
+        http_request_read(&whole, text, strlen(text));
+        for (size_t i = 0; text[i]; i++)
+            http_request_read(&bytes, &text[i], 1);
+        if (memcmp(&whole, &bytes, sizeof whole) != 0)
+            fail_msg("%s", text);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_whole_of_a_request_leaves_what_its_bytes_leave),
         cmocka_unit_test(a_request_is_open_until_it_is_whole),
         cmocka_unit_test(pieces_make_no_difference_wherever_they_are_cut),
         cmocka_unit_test(a_body_that_goes_by_sendfile_is_counted),
