@@ -46,7 +46,8 @@ WERROR ?= $(if $(filter test% %-programs check-%,$(MAKECMDGOALS)),-Werror)
 ANYWHERE := -fdebug-prefix-map=$(CURDIR)=.
 # Thread-local data of a preloaded library must need neither malloc nor a lock at first use, hence initial-exec.
 # Fortified wrappers would send the library's own reads through the _chk symbols that it interposes.
-FLAGS = -std=gnu11 $(CFLAGS) $(ANYWHERE) $(WARNINGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec \
+# All is bound at the start: so functions of libc are called by their addresses, not through a table of jumps to them.
+FLAGS = -std=gnu11 $(CFLAGS) $(ANYWHERE) $(WARNINGS) -fPIC -fno-plt -fvisibility=hidden -ftls-model=initial-exec \
         -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE -Isrc -DSOCKFUSE_VERSION='"$(VERSION)"' \
         $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
         $(if $(COVERAGE),$(if $(filter $(COUNTED),$@),--coverage -fprofile-update=atomic))
@@ -129,12 +130,18 @@ $(AT_START): EXTRA = -Wno-frame-larger-than
 
 # A start pays for mappings and pages. So code and constants are one mapping (noseparate-code), and variables are sorted
 # so that the small ones, which are those that a start writes, lie together.
-$(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld
-	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) \
-	    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,noseparate-code \
-	    -ffunction-sections -fdata-sections -Wl,--sort-section=alignment \
+LAYOUT := -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,noseparate-code
+$(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld $(BUILD)/ordered.ld
+	$(call Q,LINK) $(LINKER) $(LTO) $(if $(LTO),$(FRAME_LIMIT) $(WERROR)) -shared -Wl,-soname,$(@F) -Wl,-z,defs $(LAYOUT) \
+	    -fno-plt -ffunction-sections -fdata-sections -Wl,--sort-section=alignment \
 	    -Wl,--version-script=$(BUILD)/exports.map -Wl,--exclude-libs,ALL $(PRELOAD_LDFLAGS) \
-	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD)
+	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD) \
+	    $$([ ! -s $(BUILD)/ordered.ld ] || echo -Wl,-T,$(BUILD)/ordered.ld)
+
+# The linker's own script with the order of what is HOT. A linker that shows none (it is not GNU's) goes without.
+$(BUILD)/ordered.ld: src/preload/order.ld $(BUILD)/src/base/bare.o
+	$(call Q,MAP) { $(LINK) -shared -nostdlib $(LAYOUT) -Wl,--verbose -o $@.shown $(BUILD)/src/base/bare.o 2>&1 || :; } | \
+	    sed -e '1,/^=====/d' -e '/^=====/,$$d' | sed -e '/^  \.text  *:/{n;r $<' -e '}' >$@; rm -f $@.shown
 
 # For 32-bit programs of an x86-64 machine; run finds it there.
 lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd that it needs

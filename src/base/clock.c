@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/hot.h"
 
 struct clocks clocks = {.read = clock_gettime};
 
@@ -158,12 +159,12 @@ uint64_t clock_circuit_ns(void)
     return clocks.replaced ? atomic_load_explicit(clocks.replaced, memory_order_relaxed) : clock_real_ns();
 }
 
-uint64_t clock_real_ns(void)
+HOT uint64_t clock_real_ns(void)
 {
     return now(CLOCK_MONOTONIC) - clocks.ahead_ns;
 }
 
-uint64_t clock_coarse_ns(void)
+HOT uint64_t clock_coarse_ns(void)
 {
     return now(CLOCK_MONOTONIC_COARSE) - clocks.ahead_ns;
 }

@@ -10,6 +10,7 @@
 #define SOCKFUSE_BASE_SHARED_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -69,6 +70,18 @@ static inline void words_store(_Atomic uint64_t *words, const void *from, size_t
         memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
         atomic_store_explicit(&words[i], word, memory_order_release);
     }
+}
+
+/* Whether they hold these. */
+static inline bool words_are(const _Atomic uint64_t *words, const void *what, size_t count)
+{
+    uint64_t other = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, (const char *)what + i * sizeof word, sizeof word);
+        other |= word ^ atomic_load_explicit(&words[i], memory_order_acquire);
+    }
+    return other == 0;
 }
 
 static inline void words_load(void *to, const _Atomic uint64_t *words, size_t count)

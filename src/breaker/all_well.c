@@ -6,6 +6,7 @@
  */
 #include <stdatomic.h>
 
+#include "base/hot.h"
 #include "breaker/circuit.h"
 #include "breaker/window.h"
 #include "breaker/word.h"
@@ -41,8 +42,8 @@ bool circuit_is_well(const struct circuit *circuit, uint64_t *generation)
     return raw >> WORD_CLOSED_GENERATION_BITS == 0;
 }
 
-void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
-                           uint64_t generation, uint64_t now_ns)
+HOT void circuit_count_success(struct circuit *circuit, const struct settings *settings, unsigned int shard,
+                               uint64_t generation, uint64_t now_ns)
 {
     if (window_is_used(settings))
         window_add_success(circuit, settings, shard, generation, now_ns);

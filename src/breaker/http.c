@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/hot.h"
 
 /* What is longer than this is no head that anybody would read to its end. */
 #define HEAD_BYTES_MAX 65536u
@@ -286,7 +287,7 @@ static void fill(const struct http_reader *reader, struct http_head *head)
     head->two_digit_year = reader->found == FOUND_SHORT_DATE;
 }
 
-unsigned int http_status_at_once(const void *bytes, size_t count)
+HOT unsigned int http_status_at_once(const void *bytes, size_t count)
 {
     enum { MINOR = 7, STATUS = sizeof version - 1, REASON = STATUS + 3 };
     const char *text = bytes;

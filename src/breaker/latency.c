@@ -8,6 +8,8 @@
  */
 #include "breaker/latency.h"
 
+#include "base/hot.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -101,7 +103,7 @@ static void add_sample(struct latency *latency, uint32_t bucket, uint32_t stands
                           memory_order_relaxed);
 }
 
-void latency_note(struct latency *latency, const struct wait *wait, uint64_t now_ns)
+HOT void latency_note(struct latency *latency, const struct wait *wait, uint64_t now_ns)
 {
     const bool is_long = wait->waited_ns >= LATENCY_LONG_NS;
     const uint32_t stands_for = is_long ? 1 : wait->stands_for, bucket = histogram_bucket(wait->waited_ns);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "connection/races.h"
 #include "connection/socket_state.h"
 #include "connection/system.h"
@@ -87,7 +88,7 @@ void judgement_heard(struct connection *connection, const void *first, size_t co
 
 /* --- the connection --- */
 
-static void note_connected(struct connection *connection, const struct socket_state *state, bool found)
+HOT static void note_connected(struct connection *connection, const struct socket_state *state, bool found)
 {
     if (connection_state(connection) != STATE_CONNECTING || judgement_phase(connection) != PHASE_CONNECTING)
         return;
@@ -117,7 +118,7 @@ static void note_connected(struct connection *connection, const struct socket_st
     guard_connected(guard, connection->place.call, target, connected_at(connection, found));
 }
 
-void judgement_connected(struct connection *connection, const struct socket_state *state)
+HOT void judgement_connected(struct connection *connection, const struct socket_state *state)
 {
     note_connected(connection, state, false);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "connection/deferred.h"
 #include "connection/destinations.h"
 #include "connection/edited_policy.h"
@@ -16,6 +17,7 @@
 #include "connection/judgement.h"
 #include "connection/left_behind.h"
 #include "connection/lineage.h"
+#include "connection/measured.h"
 #include "connection/memory.h"
 #include "connection/policy_keeping.h"
 #include "connection/races.h"
@@ -49,16 +51,17 @@ struct moment {
  * Enters an admitted attempt into the tables, so that whatever happens next finds it. No system call stands before the
  * entry: a signal's handler that jumps out of the wrapper would leave a call that nobody ends.
  */
-OWN_FRAME static bool track(int fd, const struct destination *destination, uint32_t call, uint64_t real_ns,
-                            struct attempt_ticket *ticket)
+HOT OWN_FRAME static bool track(int fd, const struct destination *destination, uint32_t call, uint64_t real_ns,
+                                struct attempt_ticket *ticket)
 {
     struct station *station = destination->station;
     const uint32_t circuit = destination->circuit;
     descriptor former, mine;
     struct connection *connection = judgement_enrol(station, destination->policy, destination->target, fd);
-    if (!connection)
+    if (UNLIKELY(!connection))
         return false;
     guard_call_place(&station->guard, circuit, call, &connection->place); /* it has both: it was admitted there */
+    place_stands(&connection->place, measured_attempt(real_ns));
     connection->raced_since = races_now();
     connection->address_key = destination->address_key;
     connection->at = ticket->at;
@@ -70,12 +73,12 @@ OWN_FRAME static bool track(int fd, const struct destination *destination, uint3
         connection_mark(connection, CONNECTION_UNIX);
     else if (destination->endpoint.port >= LOWEST_EPHEMERAL)
         connection_mark(connection, CONNECTION_MAY_LOOP);
-    connection_happens(connection, ON_ATTEMPT);
+    connection_moves_on(connection, STATE_NONE, ON_ATTEMPT); /* nobody else has it yet */
     ticket->entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     pool_publish(connection);
     bool entered =
         guard_name(&station->guard, call, pool_name(ticket->entry)) && descriptor_set(fd, ticket->entry, &former);
-    if (entered && !lineage_is_lent()) {
+    if (LIKELY(entered && !lineage_is_lent())) {
         lineage_connects();
         races_began(circuit, connection->address_key, ticket->entry);
         judgement_take_number(connection, fd, former);
@@ -138,8 +141,8 @@ static bool is_further_connect(int fd, const struct sockaddr *address, socklen_t
 }
 
 /* A refused attempt goes to the fallback instead, if there is one for its socket. */
-OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, const struct policy *policy,
-                                     struct station *station, int sends, struct attempt_ticket *ticket)
+SELDOM static enum passage refuse(int fd, const struct attempt *attempt, const struct policy *policy,
+                                  struct station *station, int sends, struct attempt_ticket *ticket)
 {
     const struct target *target = attempt->target;
     ticket->error = target->on_open;
@@ -156,8 +159,8 @@ OWN_FRAME static enum passage refuse(int fd, const struct attempt *attempt, cons
 }
 
 /* This thread was late, and what it was admitted by is another segment by now (station.h): the attempt passes. */
-static enum passage leave_untracked(int fd, struct station *station, uint32_t call, const struct target *target,
-                                    struct attempt_ticket *ticket)
+SELDOM static enum passage leave_untracked(int fd, struct station *station, uint32_t call, const struct target *target,
+                                           struct attempt_ticket *ticket)
 {
     guard_forget(&station->guard, call, target, shard_here(), clock_circuit_ns());
     judgement_part(ticket->entry, fd);
@@ -166,21 +169,21 @@ static enum passage leave_untracked(int fd, struct station *station, uint32_t ca
 }
 
 /* False: it passes. */
-static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
-                         struct destination *destination, struct moment *now)
+HOT static bool find_circuit(const struct policy *policy, int fd, const struct sockaddr *address, socklen_t length,
+                             struct destination *destination, struct moment *now)
 {
     if (!destinations_find(policy, address, length, destination))
         return false;
     /* A number that socket() did not give to us (inherited, received, from before our start): only the kernel knows
      * what it is. */
-    if (!(descriptor_get(fd) & DESCRIPTOR_STREAM) && !socket_is_guardable(fd))
+    if (UNLIKELY(!(descriptor_get(fd) & DESCRIPTOR_STREAM)) && !socket_is_guardable(fd))
         return false;
     const struct target *target = destination->target;
     now->real_ns = clock_real_ns();
     now->circuit_ns = clock_circuit_at(now->real_ns);
     engine_look(now->real_ns);
     struct station *station = destination->station = engine_station(target->scope);
-    if (!station) {
+    if (UNLIKELY(!station)) {
         engine_note_no_place(target->scope);
         return false;
     }
@@ -190,8 +193,8 @@ static bool find_circuit(const struct policy *policy, int fd, const struct socka
 }
 
 /* An attempt on a socket that has none, under the present policy, which is held meanwhile. */
-OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address,
-                                            socklen_t length, int sends, struct attempt_ticket *ticket)
+HOT OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd, const struct sockaddr *address,
+                                                socklen_t length, int sends, struct attempt_ticket *ticket)
 {
     struct destination destination;
     struct moment now;
@@ -213,43 +216,57 @@ OWN_FRAME static enum passage begin_attempt(const struct policy *policy, int fd,
     deferred_resolve(station, attempt.circuit, attempt.address_key);
     uint32_t call = CALL_NONE;
     enum admission admission = guard_admit(&station->guard, &attempt, now.circuit_ns, &call);
-    if (admission_refuses(admission))
+    if (UNLIKELY(admission_refuses(admission)))
         return refuse(fd, &attempt, policy, station, sends, ticket);
-    if (call == CALL_NONE)
+    if (UNLIKELY(call == CALL_NONE))
         return PASSAGE_FREE;
-    if (!track(fd, &destination, call, now.real_ns, ticket)) {
+    if (UNLIKELY(!track(fd, &destination, call, now.real_ns, ticket))) {
         guard_forget(&station->guard, call, target, attempt.shard, now.circuit_ns);
         return PASSAGE_FREE;
     }
-    if (station_serial(station) != destination.serial)
+    if (UNLIKELY(station_serial(station) != destination.serial))
         return leave_untracked(fd, station, call, target, ticket);
-    if (target->fault_count)
+    if (UNLIKELY(target->fault_count))
         return rehearsal_begin(judgement_of(ticket->entry), fd, &attempt, address, ticket);
     return PASSAGE_GUARDED;
 }
 
-enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
-                              struct attempt_ticket *ticket)
+/* All of it but `retry` and `elsewhere`. By its members: to clear it in one go takes longer than all of them. */
+static inline void begin_ticket(struct attempt_ticket *ticket, int fd, const struct sockaddr *address, socklen_t length,
+                                int sends)
 {
-    enum passage passage;
-    memset(&ticket->entry, 0, offsetof(struct attempt_ticket, elsewhere) - offsetof(struct attempt_ticket, entry));
+    ticket->entry = 0;
     ticket->fd = fd;
+    ticket->error = 0;
+    ticket->again = ticket->after_failure = ticket->fails = ticket->unread = ticket->fallback = false;
+    ticket->kind = 0;
     ticket->sends = sends;
     ticket->at = address;
     ticket->length = length;
+    ticket->delay_ns = 0;
+    ticket->outer = (struct swap_attempt){0};
+    ticket->limit = (struct limit){0};
+}
+
+HOT enum passage connection_begin(int fd, const struct sockaddr *address, socklen_t length, int sends,
+                                  struct attempt_ticket *ticket)
+{
+    enum passage passage;
+    begin_ticket(ticket, fd, address, length, sends);
     descriptor entry = descriptor_get(fd);
     /* The kernel refuses such addresses unread, or because they can't be read. */
     bool is_odd = !address || length > sizeof(struct sockaddr_storage);
     if (!engine_ready() || fd < 0 || is_odd || entry == DESCRIPTOR_OTHER)
         return PASSAGE_FREE;
-    ticket->unread = asks_again(entry, ticket);
-    if (!ticket->unread && !memory_is_readable(address, length))
+    if (descriptor_connection(entry))
+        ticket->unread = asks_again(entry, ticket);
+    if (LIKELY(!ticket->unread) && UNLIKELY(!memory_is_readable(address, length)))
         return PASSAGE_FREE;
-    if (aside_stands(entry))
+    if (UNLIKELY(aside_stands(entry)))
         return aside_further_connect(fd, address, length, ticket);
     if (descriptor_connection(entry) && is_further_connect(fd, address, length, entry, ticket, &passage))
         return passage;
-    if (ticket->unread && !memory_is_readable(address, length)) /* its state has changed meanwhile */
+    if (UNLIKELY(ticket->unread) && !memory_is_readable(address, length)) /* its state has changed meanwhile */
         return PASSAGE_FREE;
     edited_policy_look();
     const struct policy *policy = policy_keeping_hold();
@@ -305,17 +322,17 @@ static void note_error(struct attempt_ticket *ticket, struct connection *connect
 static void note_result(struct attempt_ticket *ticket, int result, int error)
 {
     /* Another thread may have closed the descriptor while connect waited (Java does): then that close was the end. */
-    if (descriptor_get(ticket->fd) != ticket->entry)
+    if (UNLIKELY(descriptor_get(ticket->fd) != ticket->entry))
         return;
     struct connection *connection = judgement_of(ticket->entry);
-    if (!connection)
+    if (UNLIKELY(!connection))
         return;
     /* The kernel has read it by now, and dissolved the association; what its attempt had come to nobody knows. */
-    if (ticket->unread && result >= 0 && dissolves(ticket->at, ticket->length)) {
+    if (UNLIKELY(ticket->unread) && result >= 0 && dissolves(ticket->at, ticket->length)) {
         judgement_part(ticket->entry, ticket->fd);
         return;
     }
-    if (ticket->unread && result < 0 && error == EFAULT) /* it is said of the address, and changes nothing */
+    if (UNLIKELY(ticket->unread) && result < 0 && error == EFAULT) /* it is said of the address, and changes nothing */
         return;
     swap_follow(connection, ticket->fd);
     if (result >= 0 || error == EISCONN) {
@@ -351,9 +368,9 @@ static void note_result(struct attempt_ticket *ticket, int result, int error)
     note_error(ticket, connection, error);
 }
 
-void connection_returned(struct attempt_ticket *ticket, int result, int error)
+HOT void connection_returned(struct attempt_ticket *ticket, int result, int error)
 {
-    if (ticket->fallback) {
+    if (UNLIKELY(ticket->fallback)) {
         aside_returned(ticket, result, error);
         return;
     }

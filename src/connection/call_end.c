@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/lineage.h"
 #include "connection/races.h"
 #include "connection/socket_state.h"
@@ -156,12 +157,9 @@ static bool gives_up(struct connection *connection, enum judgement_end end, enum
     return true;
 }
 
-void judgement_judge_end(struct connection *connection, int fd, enum judgement_end end)
+/* The call has not ended: the kernel is asked. */
+SELDOM static void judge_open(struct connection *connection, int fd, enum judgement_end end)
 {
-    if (judgement_phase(connection) == PHASE_ANSWERED) {
-        judgement_came_late(connection, SEEN_GAVE_UP, 0);
-        return;
-    }
     if (!judgement_is_same_socket(connection, fd) || judgement_breaks_off(connection))
         return;
     struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
@@ -181,4 +179,12 @@ void judgement_judge_end(struct connection *connection, int fd, enum judgement_e
     if (seen == SEEN_GAVE_UP && !gives_up(connection, end, phase, state.stage))
         return;
     judgement_settle(connection, seen, error, false);
+}
+
+HOT void judgement_judge_end(struct connection *connection, int fd, enum judgement_end end)
+{
+    if (LIKELY(judgement_phase(connection) == PHASE_ANSWERED))
+        judgement_came_late(connection, SEEN_GAVE_UP, 0);
+    else
+        judge_open(connection, fd, end);
 }

@@ -5,6 +5,7 @@
 #include "connection/deferred.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/lineage.h"
 #include "connection/policy_keeping.h"
 #include "connection/pool.h"
@@ -145,7 +146,7 @@ static bool is_shown(const struct held *place, bool is_same_circuit, bool other)
     return held_ns >= PARTING_NS; /* one that is stopped may still have to say so to the very peer */
 }
 
-void deferred_resolve(const struct station *station, uint32_t circuit, uint64_t address_key)
+HOT void deferred_resolve(const struct station *station, uint32_t circuit, uint64_t address_key)
 {
     if (!atomic_load_explicit(&holding, memory_order_relaxed))
         return;

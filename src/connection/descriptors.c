@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "connection/descriptors.h"
 
+#include "base/hot.h"
+
 #define FAR_BITS 10
 #define FAR_SIZE (1u << FAR_BITS)
 
@@ -56,7 +58,7 @@ static void raise_end(int fd)
     }
 }
 
-bool descriptor_set(int fd, descriptor entry, descriptor *former)
+HOT bool descriptor_set(int fd, descriptor entry, descriptor *former)
 {
     *former = 0;
     if ((unsigned int)fd >= DESCRIPTORS_MAX)
@@ -84,7 +86,7 @@ bool descriptor_replace(int fd, descriptor seen, descriptor entry)
                                                             entry, memory_order_acq_rel, memory_order_relaxed);
 }
 
-descriptor descriptor_take(int fd)
+HOT descriptor descriptor_take(int fd)
 {
     descriptor former = descriptor_get(fd); /* mostly nothing is known: then nothing is written */
     if (former)

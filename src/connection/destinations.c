@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/frame.h"
+#include "base/hot.h"
 #include "base/hash.h"
 #include "base/seqlock.h"
 #include "base/shared.h"
@@ -103,19 +104,17 @@ static struct kept *place_of(const struct question *question)
     return &table[hash_spread(halves[0] ^ halves[1] * HASH_STEP ^ question->port) % KEPT];
 }
 
-static bool recall(const struct question *question, struct destination *destination)
+HOT static bool recall(const struct question *question, struct destination *destination)
 {
     const struct kept *kept = place_of(question);
-    struct question same;
     struct answer answer;
     uint32_t version;
-    if (!seqlock_look(&kept->lock, &version))
+    if (UNLIKELY(!seqlock_look(&kept->lock, &version)))
         return false;
-    words_load(&same, kept->question, WORDS(struct question));
-    if (memcmp(&same, question, sizeof same) != 0)
+    if (UNLIKELY(!words_are(kept->question, question, WORDS(struct question))))
         return false;
     words_load(&answer, kept->answer, WORDS(struct answer));
-    if (answer.sibling_count > CIRCUIT_ADDRESSES)
+    if (UNLIKELY(answer.sibling_count > CIRCUIT_ADDRESSES))
         return false;
     words_load(destination->siblings, kept->siblings, (size_t)answer.sibling_count);
     destination->target = (const struct target *)(uintptr_t)answer.target;
@@ -145,7 +144,7 @@ static void keep(const struct question *question, const struct destination *dest
 /* --- asking --- */
 
 /* Not in line, for its texts. */
-OWN_FRAME static bool find_and_keep(struct destination *destination, const struct question *question)
+SELDOM static bool find_and_keep(struct destination *destination, const struct question *question)
 {
     char text[DESTINATION_MAX];
     if (!find(destination, text))
@@ -156,8 +155,8 @@ OWN_FRAME static bool find_and_keep(struct destination *destination, const struc
     return true;
 }
 
-bool destinations_find(const struct policy *policy, const struct sockaddr *address, socklen_t length,
-                       struct destination *destination)
+HOT bool destinations_find(const struct policy *policy, const struct sockaddr *address, socklen_t length,
+                           struct destination *destination)
 {
     struct question question;
     if (!endpoint_from_sockaddr(&destination->endpoint, address, length))
@@ -165,11 +164,11 @@ bool destinations_find(const struct policy *policy, const struct sockaddr *addre
     destination->policy = policy;
     /* Asked before anything is looked up: what changes meanwhile makes the answer one that is not found again. */
     bool kept = ask(destination, &question);
-    return (kept && recall(&question, destination)) || find_and_keep(destination, kept ? &question : NULL);
+    return LIKELY(kept && recall(&question, destination)) || find_and_keep(destination, kept ? &question : NULL);
 }
 
 /* Its text is made again, which is seldom. Should it be another target's by now, this attempt has no circuit. */
-OWN_FRAME static uint32_t make_circuit(struct segment *segment, struct destination *destination, uint64_t now_ns)
+SELDOM static uint32_t make_circuit(struct segment *segment, struct destination *destination, uint64_t now_ns)
 {
     const struct target *target = destination->target;
     char text[DESTINATION_MAX];
@@ -180,8 +179,8 @@ OWN_FRAME static uint32_t make_circuit(struct segment *segment, struct destinati
     return circuits_find(segment, target->name, text, now_ns);
 }
 
-uint32_t destinations_circuit(struct segment *segment, struct destination *destination, uint64_t now_ns)
+HOT uint32_t destinations_circuit(struct segment *segment, struct destination *destination, uint64_t now_ns)
 {
     uint32_t circuit = circuits_in_use(segment, destination->circuit_key, now_ns);
-    return circuit != CIRCUIT_INDEX_NONE ? circuit : make_circuit(segment, destination, now_ns);
+    return LIKELY(circuit != CIRCUIT_INDEX_NONE) ? circuit : make_circuit(segment, destination, now_ns);
 }

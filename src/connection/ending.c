@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/deferred.h"
 #include "connection/inherited.h"
 #include "connection/judgement.h"
@@ -140,7 +141,7 @@ static bool is_borrowed_close(descriptor entry)
     return judges ? lineage_is_borrowed() : lineage_is_lent();
 }
 
-static void close_number(int fd, enum judgement_end end)
+HOT static void close_number(int fd, enum judgement_end end)
 {
     descriptor entry = descriptor_get(fd);
     if (!entry || (!is_hint(entry) && is_borrowed_close(entry)))
@@ -148,7 +149,7 @@ static void close_number(int fd, enum judgement_end end)
     judgement_release_as(descriptor_take(fd), fd, end);
 }
 
-void connection_closing(int fd)
+HOT void connection_closing(int fd)
 {
     close_number(fd, LIFE_CLOSES);
 }

@@ -33,6 +33,7 @@
  *   stopping.c               stopped_ns, interrupted_ns, woken_ns, alarm_ns, timer_ns, alarm_repeats: signals;
  *                            ran_out_ns: of a thread's waits
  *   left_behind.c            after_ns, present: the look for what was jumped out of
+ *   measured.c               present, drawn: which attempts are measured
  *   races.c                  table, recent_table, connections: attempts side by side
  *   destinations.c           table: where the last addresses led
  *   names.c                  table, answers, next_place, used, changes: what names the resolver gave to addresses

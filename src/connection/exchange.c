@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/fallback_connections.h"
 #include "connection/inherited.h"
 #include "connection/judgement.h"
@@ -17,10 +18,11 @@
 #include "connection/upload.h"
 
 /* The connection, if its number still stands for it after the real call; an ancestor's too, if that bears no call. */
-static struct connection *still(descriptor entry, int fd)
+HOT static struct connection *still(descriptor entry, int fd)
 {
-    struct connection *connection = descriptor_get(fd) == entry ? judgement_of_anybody(entry) : NULL;
-    bool is_ours = connection && (connection->epoch == lineage_epoch() || state_is_aside(connection_state(connection)));
+    struct connection *connection = LIKELY(descriptor_get(fd) == entry) ? judgement_of_anybody(entry) : NULL;
+    bool is_ours = LIKELY(connection != NULL) &&
+                   (connection->epoch == lineage_epoch() || state_is_aside(connection_state(connection)));
     return is_ours ? connection : NULL;
 }
 
@@ -193,20 +195,20 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
     judgement_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);
 }
 
-void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
+HOT void connection_received(descriptor entry, int fd, ssize_t result, int error, const struct received *received)
 {
     enum tls_doing doing = tls_uses(entry, fd);
     struct connection *connection = still(entry, fd);
-    if (result < 0 && error == EINTR)
+    if (UNLIKELY(result < 0) && error == EINTR)
         stopping_note_interrupted();
-    if (received->flags & MSG_ERRQUEUE)
+    if (UNLIKELY(received->flags & MSG_ERRQUEUE))
         return;
-    if (!connection) {
+    if (UNLIKELY(!connection)) {
         if ((connection = inherited_of(entry, fd)))
             inherited_received(connection, fd, result, error, received, doing);
         return;
     }
-    if (state_is_aside(connection_state(connection))) {
+    if (UNLIKELY(state_is_aside(connection_state(connection)))) {
         aside_received(connection, result, received, doing);
         return;
     }

@@ -6,6 +6,7 @@
 #include "connection/judgement.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "breaker/http.h"
 #include "connection/deferred.h"
 #include "connection/lineage.h"
@@ -22,31 +23,44 @@ struct connection *judgement_of_call(uint32_t call, uint32_t number, const void 
                : NULL;
 }
 
-void judgement_follow(struct connection *connection, const struct policy *policy, const struct target *target)
+/* Mostly it is so already: a load, in the place of an atomic step. */
+static inline void mark_as(struct connection *connection, enum connection_property property, bool holds)
 {
-    if (target->enforce_timeouts || target->fault_count)
+    if (LIKELY(connection_has(connection, property) == holds))
+        return;
+    if (holds)
+        connection_mark(connection, property);
+    else
+        connection_unmark(connection, property);
+}
+
+/* Goes by that policy, as policy_keeping.h has it. 0, mostly: by the program's own, which nobody counts. */
+static inline void follow(struct connection *connection, uint32_t follows)
+{
+    const uint32_t former = atomic_load_explicit(&connection->follows, memory_order_relaxed);
+    if (UNLIKELY((former | follows) != 0))
+        policy_keeping_leave(atomic_exchange_explicit(&connection->follows, follows, memory_order_acq_rel));
+}
+
+HOT void judgement_follow(struct connection *connection, const struct policy *policy, const struct target *target)
+{
+    if (UNLIKELY(target->enforce_timeouts || target->fault_count))
         atomic_store_explicit(&engine.tends_waits, true, memory_order_relaxed);
-    if (connect_is_success(&target->rules))
-        connection_mark(connection, CONNECTION_ONE_WAY);
-    else
-        connection_unmark(connection, CONNECTION_ONE_WAY);
-    if (target->fault_count)
-        connection_mark(connection, CONNECTION_DRAWS);
-    else
-        connection_unmark(connection, CONNECTION_DRAWS);
+    mark_as(connection, CONNECTION_ONE_WAY, connect_is_success(&target->rules));
+    mark_as(connection, CONNECTION_DRAWS, target->fault_count != 0);
     /* The new one is followed before anybody can find it here, and the former one until nobody can. */
     uint32_t follows = policy_keeping_follow(target);
     atomic_store_explicit(&connection->target, target, memory_order_release);
     atomic_store_explicit(&connection->policy, policy, memory_order_relaxed);
-    policy_keeping_leave(atomic_exchange_explicit(&connection->follows, follows, memory_order_acq_rel));
+    follow(connection, follows);
 }
 
-void judgement_unfollow(struct connection *connection)
+HOT void judgement_unfollow(struct connection *connection)
 {
-    policy_keeping_leave(atomic_exchange_explicit(&connection->follows, 0, memory_order_acq_rel));
+    follow(connection, 0);
 }
 
-enum phase judgement_phase(const struct connection *connection)
+HOT enum phase judgement_phase(const struct connection *connection)
 {
     bool settled = false;
     enum phase phase = guard_phase(&connection->station->guard, connection->place.call, &settled);
@@ -222,7 +236,7 @@ bool judgement_breaks_off(struct connection *connection)
 
 void judgement_came_late(struct connection *connection, enum seen seen, int error)
 {
-    if (state_is_open(connection_state(connection)))
+    if (UNLIKELY(state_is_open(connection_state(connection))))
         judgement_settle(connection, seen, error, false);
 }
 
@@ -237,10 +251,11 @@ void judgement_handed(struct connection *connection)
         connection_happens(connection, ON_ANSWER);
 }
 
-void judgement_forget(struct connection *connection)
+HOT void judgement_forget(struct connection *connection)
 {
     struct guard *guard = &connection->station->guard;
-    if (connection->epoch == lineage_epoch() && !(guard->takes_short_way && guard_forget_short(&connection->place)))
+    if (LIKELY(connection->epoch == lineage_epoch()) &&
+        UNLIKELY(!(guard->takes_short_way && guard_forget_short(&connection->place))))
         guard_forget(guard, connection->place.call, connection_target(connection), connection->place.call,
                      clock_circuit_ns());
 }

@@ -11,6 +11,7 @@
 #include "connection/left_behind.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/deferred.h"
 #include "connection/judgement.h"
 #include "connection/lineage.h"
@@ -54,7 +55,7 @@ static void look_at(uint32_t number, uint32_t round)
     pool_give(number);
 }
 
-void left_behind_look(uint64_t real_ns)
+HOT void left_behind_look(uint64_t real_ns)
 {
     uint64_t round = atomic_load_explicit(&present, memory_order_relaxed);
     uint32_t high = pool_high();

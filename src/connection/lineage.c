@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/engine.h"
 #include "connection/pool.h"
 #include "connection/system.h"
@@ -179,7 +180,7 @@ bool lineage_is_borrowed(void)
     return is_borrowed;
 }
 
-bool lineage_is_lent(void)
+HOT bool lineage_is_lent(void)
 {
     uint64_t since_ns = atomic_load_explicit(&lent_ns, memory_order_relaxed);
     bool shares = atomic_load_explicit(&is_shared, memory_order_relaxed);

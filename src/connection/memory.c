@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "connection/system.h"
 
 #define PAGE 4096u         /* or a part of one */
@@ -45,12 +46,14 @@ static uintptr_t first_stack_top, first_thread;
  */
 #define DATA_PAGES 16u
 #define HEAP_REACH ((uintptr_t)INT32_MAX) /* the kernel begins the heap no farther behind the program than that */
+#define HEAP_MOST                                                                                                      \
+    (sizeof(uintptr_t) > 4 ? (uintptr_t)((UINT64_C(1) << 40) - 1) : UINTPTR_MAX) /* behind it, what is mapped */
 static _Atomic uint64_t data_pages[DATA_PAGES];
 static uintptr_t data_begin, data_end; /* of the executable's segments that can be written */
 static bool data_has_heap;
 
 /* Whether the word at an aligned address can be read. */
-static bool can_read_word(uintptr_t at)
+HOT static bool can_read_word(uintptr_t at)
 {
     const int keep = errno;
     const bool can = sys.syscall(SYS_rt_sigprocmask, HOW_NOTHING, (long)at, 0, WORD, 0, 0) == 0 || errno != EFAULT;
@@ -143,7 +146,8 @@ static bool is_readable_data(uintptr_t first, uintptr_t last)
     const uint64_t page = first / PAGE;
     _Atomic uint64_t *place = &data_pages[page % DATA_PAGES];
     if (first < data_begin || page != last / PAGE ||
-        (last >= data_end && (!data_has_heap || last >= (uintptr_t)sbrk(0)))) /* no system call: libc knows */
+        (last >= data_end && (!data_has_heap || last - data_end > HEAP_MOST ||
+                              last >= (uintptr_t)sbrk(0)))) /* no system call: libc knows */
         return false;
     if (atomic_load_explicit(place, memory_order_relaxed) == page)
         return true;
@@ -154,7 +158,7 @@ static bool is_readable_data(uintptr_t first, uintptr_t last)
 }
 
 /* On the thread's stack, or in the program's data: known to be readable, or asked for once. */
-static bool is_at_hand(uintptr_t first, uintptr_t last)
+HOT static bool is_at_hand(uintptr_t first, uintptr_t last)
 {
     const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     return (first >= frame && last < own_stack_end(frame) && widen_window(frame / PAGE, last / PAGE)) ||
@@ -172,7 +176,7 @@ bool memory_is_at_hand(const void *at, size_t count)
     return count == 0 || (is_range(first, count, &last) && is_at_hand(first, last));
 }
 
-bool memory_is_readable(const void *at, size_t count)
+HOT bool memory_is_readable(const void *at, size_t count)
 {
     const uintptr_t first = (uintptr_t)at;
     uintptr_t last;

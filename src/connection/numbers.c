@@ -3,6 +3,7 @@
  * the last one. Of judgement.h and connection.h.
  */
 #define _GNU_SOURCE
+#include "base/hot.h"
 #include "connection/judgement.h"
 
 #include <netinet/in.h>
@@ -17,8 +18,8 @@
 
 /* --- a record for a socket --- */
 
-struct connection *judgement_enrol(struct station *station, const struct policy *policy, const struct target *target,
-                                   int fd)
+HOT struct connection *judgement_enrol(struct station *station, const struct policy *policy,
+                                       const struct target *target, int fd)
 {
     struct connection *connection = pool_at(pool_take());
     if (!connection)
@@ -45,7 +46,7 @@ void judgement_dismiss(struct connection *connection)
 /* --- more numbers, and fewer --- */
 
 /* Another descriptor that stands for the connection: the one it was known by is going. */
-static void move_to_alias(struct connection *connection, descriptor entry, int fd)
+SELDOM static void move_to_alias(struct connection *connection, descriptor entry, int fd)
 {
     uint32_t tag = atomic_load_explicit(&connection->sharers, memory_order_relaxed);
     sharers_unlist(tag, fd);
@@ -60,26 +61,27 @@ static void move_to_alias(struct connection *connection, descriptor entry, int f
     }
 }
 
-void judgement_release_as(descriptor entry, int fd, enum judgement_end end)
+HOT void judgement_release_as(descriptor entry, int fd, enum judgement_end end)
 {
     struct connection *connection = judgement_of_anybody(entry);
-    if (!connection) {
+    if (UNLIKELY(!connection)) {
         if (descriptor_hint(entry) & DESCRIPTOR_SHARED)
             sharers_leave(descriptor_serial(entry), fd);
         return;
     }
-    if (atomic_fetch_sub_explicit(&connection->aliases, 1, memory_order_acq_rel) != 1) {
+    if (UNLIKELY(atomic_fetch_sub_explicit(&connection->aliases, 1, memory_order_acq_rel) != 1)) {
         move_to_alias(connection, entry, fd);
         return;
     }
-    if (judgement_of(entry)) { /* in a fork's child the call is the parent's */
+    if (LIKELY(judgement_of(entry) != NULL)) { /* in a fork's child the call is the parent's */
         judgement_judge_end(connection, fd, end);
-        if (connection_has(connection, CONNECTION_FAULTY))
+        if (UNLIKELY(connection_has(connection, CONNECTION_FAULTY)))
             rehearsal_closing(connection, fd);
     }
     judgement_forget(connection);
     judgement_unfollow(connection);
-    sharers_leave(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed), -1);
+    if (UNLIKELY(atomic_load_explicit(&connection->sharers, memory_order_relaxed) != 0))
+        sharers_leave(atomic_exchange_explicit(&connection->sharers, 0, memory_order_relaxed), -1);
     pool_give(descriptor_connection(entry) - 1);
 }
 
@@ -122,7 +124,7 @@ void judgement_part(descriptor entry, int fd)
 
 /* The other numbers of a socket that had several before it was connected, in the group of that tag: they stand for the
  * record too. */
-static void gather(struct connection *connection, descriptor entry, int fd, uint32_t tag)
+SELDOM static void gather(struct connection *connection, descriptor entry, int fd, uint32_t tag)
 {
     uint32_t mine = sharers_take(tag);
     if (!mine)
@@ -141,17 +143,18 @@ static void gather(struct connection *connection, descriptor entry, int fd, uint
     }
 }
 
-void judgement_take_number(struct connection *connection, int fd, descriptor former)
+HOT void judgement_take_number(struct connection *connection, int fd, descriptor former)
 {
     descriptor entry = atomic_load_explicit(&connection->entry, memory_order_relaxed);
     /* One system call. A close that we miss leaves the number to another socket, and nothing else that can be had for
      * less would tell, when the call is judged, that it is another. */
     connection->cookie = socket_cookie(fd);
-    if (descriptor_hint(former) & DESCRIPTOR_SHARED) {
+    if (UNLIKELY(descriptor_hint(former) & DESCRIPTOR_SHARED)) {
         connection->forks = sharers_forks(descriptor_serial(former));
         gather(connection, entry, fd, descriptor_serial(former));
-    } else if (descriptor_hint(former) & DESCRIPTOR_STREAM) {
+    } else if (LIKELY(descriptor_hint(former) & DESCRIPTOR_STREAM)) {
         connection->forks = descriptor_serial(former);
+        return; /* mostly: no connection, whose end would have been missed */
     }
     judgement_release(former, fd);
 }
@@ -214,7 +217,7 @@ void connection_duplicated(int fd, int to)
     judgement_release(former, to); /* a close was missed: the cookie keeps this from charging anything */
 }
 
-void connection_created(int fd, int domain, int type, int protocol)
+HOT void connection_created(int fd, int domain, int type, int protocol)
 {
     bool is_stream = (type & SOCKET_TYPE_MASK) == SOCK_STREAM && socket_family_is_guarded(domain) &&
                      (protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
@@ -222,8 +225,9 @@ void connection_created(int fd, int domain, int type, int protocol)
         return; /* without a policy nothing is written down; before the start, connect asks the kernel */
     descriptor former = descriptor_get(fd);
     descriptor entry = is_stream ? descriptor_of_hint(DESCRIPTOR_STREAM, lineage_forks()) : DESCRIPTOR_OTHER;
-    if (former == entry || (descriptor_connection(former) && lineage_is_borrowed()))
+    if (former == entry || (UNLIKELY(descriptor_connection(former)) && lineage_is_borrowed()))
         return;
     descriptor_set(fd, entry, &former);
-    judgement_release(former, fd);
+    if (UNLIKELY(former != 0)) /* a close was missed */
+        judgement_release(former, fd);
 }

@@ -4,13 +4,13 @@
 #define _GNU_SOURCE
 #include "connection/pages.h"
 
+#include "base/hot.h"
+
 #include <sys/mman.h>
 
-void *pages_needed(pages_root *root, size_t size)
+SELDOM static void *map_pages(pages_root *root, size_t size)
 {
-    void *present = pages_present(root);
-    if (present)
-        return present;
+    void *present = NULL;
     void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fresh == MAP_FAILED)
         return NULL;
@@ -18,4 +18,10 @@ void *pages_needed(pages_root *root, size_t size)
         return fresh;
     munmap(fresh, size); /* another thread was quicker */
     return present;
+}
+
+HOT void *pages_needed(pages_root *root, size_t size)
+{
+    void *present = pages_present(root);
+    return LIKELY(present != NULL) ? present : map_pages(root, size);
 }

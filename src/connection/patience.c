@@ -6,6 +6,7 @@
 #include "connection/judgement.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/upload.h"
 
 /* A program's last words before it closes (TLS close_notify, "quit") are no new request: the wait before them counts.
@@ -23,7 +24,7 @@
 #define POLITE_PLACES 512u
 static _Atomic uint32_t polite[POLITE_PLACES]; /* circuit + 1; a root of this file alone */
 
-void judgement_note_polite(const struct connection *connection)
+HOT void judgement_note_polite(const struct connection *connection)
 {
     if (connection_has(connection, CONNECTION_SENT) && !connection_has(connection, CONNECTION_REUSED))
         atomic_store_explicit(&polite[connection->place.circuit % POLITE_PLACES], connection->place.circuit + 1,

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/hot.h"
 #include "connection/engine.h"
 #include "connection/lineage.h"
 
@@ -31,9 +32,8 @@ static _Atomic uint32_t high;     /* no room at or above this number was ever ta
 static _Atomic uint32_t sweeping; /* the lineage's epoch while one of its threads sweeps; else 0 */
 
 /* The number + 1 of the room that these bytes lie in; 0: it is the program's own memory. */
-static uint32_t room_of(const void *at)
+static uint32_t find_room(const void *at, uint32_t count)
 {
-    uint32_t count = atomic_load_explicit(&high, memory_order_acquire);
     for (uint32_t i = 0; i < count && i < ROOMS; i++) {
         /* acquire: the size was written before the base. */
         uintptr_t base = atomic_load_explicit(&rooms[i].base, memory_order_acquire);
@@ -41,6 +41,13 @@ static uint32_t room_of(const void *at)
             return i + 1;
     }
     return 0;
+}
+
+/* There is none as long as no policy was handed over. */
+static inline uint32_t room_of(const void *at)
+{
+    uint32_t count = atomic_load_explicit(&high, memory_order_acquire);
+    return LIKELY(count == 0) ? 0 : find_room(at, count);
 }
 
 /* Sequentially consistent with the sweep's look at the followers: one of the two sees the other. */
@@ -64,7 +71,7 @@ uint32_t policy_keeping_follow(const struct target *target)
     return number;
 }
 
-const struct policy *policy_keeping_hold(void)
+HOT const struct policy *policy_keeping_hold(void)
 {
     for (;;) {
         const struct policy *policy = engine_policy();

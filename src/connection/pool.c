@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "connection/pool.h"
 
+#include "base/hot.h"
+
 #include <stddef.h>
 
 struct connection pool_first[POOL_AT_HAND];
@@ -48,7 +50,7 @@ static uint32_t list_extend(void)
     return number;
 }
 
-uint32_t pool_take(void)
+HOT uint32_t pool_take(void)
 {
     uint32_t number = list_take();
     if (number == CONNECTION_NONE)
@@ -99,12 +101,12 @@ bool pool_is_live(const struct connection *connection)
     return atomic_load_explicit(&connection->aliases, memory_order_acquire) != 0;
 }
 
-void pool_give(uint32_t number)
+HOT void pool_give(uint32_t number)
 {
     struct connection *connection = pool_at(number);
     if (!connection || atomic_exchange_explicit(&connection->keeping, POOL_FREE, memory_order_acq_rel) == POOL_FREE)
         return;
-    connection_happens(connection, ON_RETURN);
+    connection_moves_on(connection, STATE_NONE, ON_RETURN); /* wherever it stands, and whoever is late */
     atomic_store_explicit(&connection->is_stationed, false, memory_order_release);
     uint64_t head = atomic_load_explicit(&free_list, memory_order_relaxed);
     do

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/hot.h"
 #include "connection/pages.h"
 
 #define RACES 512u /* circuits that are told apart; two that share a place may hide a loser, never make one */
@@ -32,15 +33,16 @@ uint32_t races_now(void)
     return atomic_load_explicit(&connections, memory_order_relaxed);
 }
 
-void races_connected(uint32_t circuit, uint64_t address_key)
+HOT void races_connected(uint32_t circuit, uint64_t address_key)
 {
     struct race *races = pages_needed(&table, RACES * sizeof *races);
-    if (!races)
+    if (UNLIKELY(!races))
         return;
     struct race *race = &races[circuit % RACES];
     uint64_t number = atomic_fetch_add_explicit(&connections, 1, memory_order_relaxed) + UINT64_C(1);
     uint64_t mine = (number & UINT32_MAX) << 32 | (uint32_t)address_key;
-    if (atomic_exchange_explicit(&race->circuit, circuit, memory_order_relaxed) != circuit) {
+    if (UNLIKELY(atomic_load_explicit(&race->circuit, memory_order_relaxed) != circuit) &&
+        atomic_exchange_explicit(&race->circuit, circuit, memory_order_relaxed) != circuit) {
         atomic_store_explicit(&race->last, 0, memory_order_relaxed);
         atomic_store_explicit(&race->before, 0, memory_order_relaxed);
     }
@@ -77,7 +79,7 @@ static void remember(struct recent *recent, uint64_t attempt)
     atomic_store_explicit(&recent->at[next], attempt, memory_order_release);
 }
 
-void races_began(uint32_t circuit, uint64_t address_key, uint64_t attempt)
+HOT void races_began(uint32_t circuit, uint64_t address_key, uint64_t attempt)
 {
     struct recent *recents = pages_needed(&recent_table, RECENT_PLACES * sizeof *recents);
     if (!recents)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/hot.h"
 #include "connection/pages.h"
 
 #define GROUPS (1u << SHARERS_INDEX_BITS)
@@ -145,7 +146,7 @@ bool sharers_join(uint32_t tag, int fd)
     return true;
 }
 
-void sharers_leave(uint32_t tag, int fd)
+HOT void sharers_leave(uint32_t tag, int fd)
 {
     struct group *group = group_of(tag);
     if (!group)

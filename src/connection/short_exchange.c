@@ -5,13 +5,11 @@
 #include "connection/short_exchange.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/edited_policy.h"
 #include "connection/judgement.h"
 #include "connection/tls_sessions.h"
 #include "connection/upload.h"
-
-/* In one place with the others that each request runs through. */
-#define HOT __attribute__((hot))
 
 /* A plain connection has the properties that are asked for, and perhaps those that do not matter here. */
 #define FRESH 0u
@@ -96,7 +94,8 @@ HOT bool short_exchange_spoke(descriptor entry, int fd, const struct iovec *firs
     const struct target *target = connection_target(connection);
     if (!reads_whole(target, first, sent, &request))
         return false;
-    uint64_t now_ns = clock_real_ns();
+    /* The real one, for whose connection was measured (measured.h). */
+    uint64_t now_ns = place_stands_for(&connection->place) != 0 ? clock_real_ns() : time_ns(target);
     if (!guard_request_short(&connection->place, target, clock_circuit_at(now_ns)))
         return false;
     connection_set_request(connection, request);
@@ -104,7 +103,6 @@ HOT bool short_exchange_spoke(descriptor entry, int fd, const struct iovec *firs
     atomic_fetch_or_explicit(&connection->properties, (uint32_t)CONNECTION_ASKED | (uint32_t)CONNECTION_SENT,
                              memory_order_relaxed);
     connection_moves_on(connection, STATE_CONNECTED, ON_REQUEST);
-    place_is_measured(&connection->place);
     atomic_store_explicit(&connection->waiting_since_ns, now_ns, memory_order_relaxed);
     return true;
 }

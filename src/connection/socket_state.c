@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/system.h"
 
 /* The kernel's own numbers; netinet/tcp.h, which names them, can't stand beside linux/tcp.h. */
@@ -141,7 +142,7 @@ bool socket_has_port(int fd)
            own.sin6_port != 0; /* where sin_port is, too */
 }
 
-uint64_t socket_cookie(int fd)
+HOT uint64_t socket_cookie(int fd)
 {
     uint64_t cookie = 0;
     socklen_t length = sizeof cookie;

@@ -6,6 +6,7 @@
 
 #include <sys/socket.h>
 
+#include "base/hot.h"
 #include "connection/pool.h"
 #include "connection/socket_state.h"
 #include "connection/system.h"
@@ -34,7 +35,7 @@ bool swap_carries(descriptor entry)
     return swap_is_possible && entry && present.entry == entry && (uintptr_t)__builtin_frame_address(0) < present.frame;
 }
 
-void swap_follow(struct connection *connection, int fd)
+HOT void swap_follow(struct connection *connection, int fd)
 {
     if (__builtin_expect(!swap_is_possible, 1))
         return;

@@ -10,6 +10,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/fault_drawing.h"
 #include "connection/inherited.h"
 #include "connection/judgement.h"
@@ -89,10 +90,10 @@ bool connection_waits_on(descriptor entry, int fd, struct limit *limit)
 
 /* --- connecting --- */
 
-void judgement_limit_attempt(struct connection *connection, int fd, struct attempt_ticket *ticket)
+HOT void judgement_limit_attempt(struct connection *connection, int fd, struct attempt_ticket *ticket)
 {
     const struct target *target = connection_target(connection);
-    if (!target->enforce_timeouts || connection_has(connection, CONNECTION_UNIX) || !socket_blocks(fd))
+    if (LIKELY(!target->enforce_timeouts) || connection_has(connection, CONNECTION_UNIX) || !socket_blocks(fd))
         return;
     ticket->limit.until_ns =
         atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed) + target->connect_timeout_ns;

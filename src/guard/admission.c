@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "guard/dead_owners.h"
 #include "guard/guard.h"
 #include "guard/holding.h"
@@ -112,7 +113,7 @@ static uint32_t address_mask(struct circuit *circuit, const struct attempt *atte
 }
 
 /* The attempt's place among the circuit's addresses, which it is made known to. */
-static int place_of_address(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit)
+HOT static int place_of_address(const struct guard *guard, const struct attempt *attempt, struct circuit *circuit)
 {
     int address = circuit_address_index(circuit, attempt->address_key);
 
@@ -261,8 +262,8 @@ OWN_FRAME static enum admission ask_both(struct guard *guard, const struct attem
 }
 
 /* The call is admitted: counts it, beside the step that makes it known. */
-static bool begin(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint32_t call,
-                  const struct call_view *view, const struct ticket *ticket, enum phase phase, uint64_t now_ns)
+HOT static bool begin(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint32_t call,
+                      const struct call_view *view, const struct ticket *ticket, enum phase phase, uint64_t now_ns)
 {
     const struct target *target = attempt->target;
     uint64_t timeout_ns = phase == PHASE_CONNECTING ? target->connect_timeout_ns : target->response_timeout_ns;
@@ -292,8 +293,8 @@ static bool passes_plainly(const struct guard *guard, const struct attempt *atte
  * What an admission comes to as a rule: nobody has left anything to do, and the circuit is closed. Few lines of code,
  * for most of what an attempt costs is that they are not in the cache. False: nothing was done.
  */
-static bool admit_short(struct guard *guard, const struct attempt *attempt, struct circuit *circuit, uint64_t now_ns,
-                        uint32_t *call, enum admission *admission)
+HOT static bool admit_short(struct guard *guard, const struct attempt *attempt, struct circuit *circuit,
+                            uint64_t now_ns, uint32_t *call, enum admission *admission)
 {
     struct segment *segment = guard->segment;
     struct ticket ticket = {.address = ADDRESS_NONE};
@@ -311,7 +312,7 @@ static bool admit_short(struct guard *guard, const struct attempt *attempt, stru
     return true;
 }
 
-enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
+HOT enum admission guard_admit(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
     struct segment *segment = guard->segment;
     struct circuit *circuit = circuits_at(segment, attempt->circuit);

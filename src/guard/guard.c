@@ -6,6 +6,7 @@
 #include "guard/guard.h"
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "guard/learning.h"
 #include "guard/lost_calls.h"
 #include "guard/overdue.h"
@@ -131,7 +132,7 @@ void guard_sending(struct guard *guard, uint32_t call, const struct target *targ
     calls_set_grace(guard->segment, call, bytes < UINT32_MAX ? bytes * NS_PER_S / SLOW_BYTES_PER_S : DUE_NEVER);
 }
 
-enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
+HOT enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
 {
     enum phase phase = PHASE_ANSWERED;
 
@@ -139,7 +140,7 @@ enum phase guard_phase(const struct guard *guard, uint32_t call, bool *settled)
     return *settled ? PHASE_ANSWERED : phase;
 }
 
-bool guard_name(const struct guard *guard, uint32_t call, uint32_t number)
+HOT bool guard_name(const struct guard *guard, uint32_t call, uint32_t number)
 {
     struct call *record = record_at(guard->segment, call);
 

@@ -84,12 +84,17 @@ static inline uint32_t place_measures(struct call_place *place, bool is_first)
     atomic_store_explicit(&place->measured, word | stands_for, memory_order_relaxed);
     return stands_for;
 }
-/* The present wait's time is read well: it stands for itself. */
-static inline void place_is_measured(struct call_place *place)
+/* Of an attempt that has just begun: what the waits for its connection and for its first answer stand for. */
+static inline void place_stands(struct call_place *place, uint32_t stands_for)
 {
     uint32_t word = atomic_load_explicit(&place->measured, memory_order_relaxed) & ~MEASURED_MASK;
 
-    atomic_store_explicit(&place->measured, word | 1, memory_order_relaxed);
+    atomic_store_explicit(&place->measured, word | stands_for, memory_order_relaxed);
+}
+/* The present wait's time is read well: it stands for itself. */
+static inline void place_is_measured(struct call_place *place)
+{
+    place_stands(place, 1);
 }
 static inline uint32_t place_stands_for(const struct call_place *place)
 {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "guard/learning.h"
 #include "guard/operator.h"
 #include "guard/owners.h"
@@ -70,7 +71,8 @@ OWN_FRAME static enum settlement tell_circuit(const struct guard *guard, const s
     return SETTLED_COUNTED;
 }
 
-OWN_FRAME void settle_wait(const struct segment *segment, uint32_t circuit, const struct wait *wait, uint64_t now_ns)
+HOT OWN_FRAME void settle_wait(const struct segment *segment, uint32_t circuit, const struct wait *wait,
+                               uint64_t now_ns)
 {
     struct latency *latency = circuits_latency(segment, circuit);
     const struct circuit *at = circuits_at(segment, circuit);

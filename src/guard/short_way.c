@@ -9,6 +9,7 @@
  * it writes; then the call counts as one that came a moment earlier, as on the long way.
  */
 #include "base/frame.h"
+#include "base/hot.h"
 #include "guard/guard.h"
 #include "guard/learning.h"
 #include "guard/operator.h"
@@ -19,7 +20,7 @@
 #include "segment/due.h"
 #include "segment/layout.h"
 
-bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place)
+HOT bool guard_call_place(const struct guard *guard, uint32_t circuit, uint32_t call, struct call_place *place)
 {
     place->entry = circuits_entry(guard->segment, circuit);
     place->record = record_at(guard->segment, call);
@@ -96,7 +97,19 @@ static inline bool moves(const struct call_place *place, uint64_t state, enum ph
     return true;
 }
 
-bool guard_connected_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
+/* Seldom, and apart, so that the short way has no part of it. */
+OWN_FRAME static void note_wait(const struct call_place *place, enum wait_kind kind, uint64_t waited_ns,
+                                uint64_t now_ns)
+{
+    const struct wait wait = {
+        .kind = kind, .ends_call = kind == WAIT_ANSWER, .stands_for = place_stands_for(place), .waited_ns = waited_ns};
+    settle_wait(place->segment, place->circuit, &wait, now_ns);
+    if (waited_ns >= LEARNT_LONG_NS)
+        learning_note_long_wait(place->segment, place->holder, place->circuit,
+                                kind == WAIT_CONNECT ? LEARNT_CONNECT : LEARNT_ANSWER, waited_ns);
+}
+
+HOT bool guard_connected_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
 {
     const struct call *record = place->record;
     uint64_t state, started_ns;
@@ -109,11 +122,9 @@ bool guard_connected_short(const struct call_place *place, const struct target *
         now_ns >= atomic_load_explicit(&record->due_ns, memory_order_relaxed) ||
         !moves(place, state, PHASE_CONNECTED, target, now_ns))
         return false;
-    const struct wait wait = {
-        .kind = WAIT_CONNECT, .stands_for = 1, .waited_ns = now_ns > started_ns ? now_ns - started_ns : 0};
-    settle_wait(place->segment, place->circuit, &wait, now_ns);
-    if (__builtin_expect(wait.waited_ns >= LEARNT_LONG_NS, 0))
-        learning_note_long_wait(place->segment, place->holder, place->circuit, LEARNT_CONNECT, wait.waited_ns);
+    const uint64_t waited_ns = now_ns > started_ns ? now_ns - started_ns : 0;
+    if (UNLIKELY(place_stands_for(place) != 0 || waited_ns >= LATENCY_LONG_NS))
+        note_wait(place, WAIT_CONNECT, waited_ns, now_ns);
     return true;
 }
 
@@ -124,7 +135,7 @@ bool guard_is_connected_short(const struct call_place *place)
            is_in_flight(atomic_load_explicit(&place->record->state, memory_order_relaxed), PHASE_CONNECTED);
 }
 
-bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
+HOT bool guard_request_short(const struct call_place *place, const struct target *target, uint64_t now_ns)
 {
     if (!is_own(place))
         return false;
@@ -134,8 +145,8 @@ bool guard_request_short(const struct call_place *place, const struct target *ta
 
 /* --- further calls --- */
 
-bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
-                       uint64_t now_ns)
+HOT bool guard_begin_short(const struct call_place *place, const struct target *target, uint64_t address_key,
+                           uint64_t now_ns)
 {
     struct circuit *circuit = &place->entry->circuit;
     uint64_t due_ns = calls_due_after(now_ns, target->response_timeout_ns), generation, state;
@@ -156,7 +167,7 @@ bool guard_begin_short(const struct call_place *place, const struct target *targ
     return true;
 }
 
-bool guard_forget_short(const struct call_place *place)
+HOT bool guard_forget_short(const struct call_place *place)
 {
     const struct call *record = place->record;
     uint64_t state;
@@ -171,18 +182,8 @@ bool guard_forget_short(const struct call_place *place)
     return calls_release(place->segment, call_of(place), place->holder);
 }
 
-/* Seldom, and apart, so that the short way has no part of it. */
-OWN_FRAME static void note_wait(const struct call_place *place, uint64_t waited_ns, uint64_t now_ns)
-{
-    const struct wait wait = {
-        .kind = WAIT_ANSWER, .ends_call = true, .stands_for = place_stands_for(place), .waited_ns = waited_ns};
-    settle_wait(place->segment, place->circuit, &wait, now_ns);
-    if (waited_ns >= LEARNT_LONG_NS)
-        learning_note_long_wait(place->segment, place->holder, place->circuit, LEARNT_ANSWER, waited_ns);
-}
-
-bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
-                        uint64_t now_ns)
+HOT bool guard_settle_short(const struct call_place *place, const struct target *target, uint64_t waited_ns,
+                            uint64_t now_ns)
 {
     const struct settings *settings = &target->breaker;
     struct circuit *circuit = &place->entry->circuit;
@@ -196,7 +197,7 @@ bool guard_settle_short(const struct call_place *place, const struct target *tar
         !record_replace(place->record, state, state_pack(state_number(state), PHASE_ANSWERED, CALL_SETTLED)))
         return false;
     if (__builtin_expect(place_stands_for(place) != 0 || waited_ns >= LATENCY_LONG_NS, 0))
-        note_wait(place, waited_ns, now_ns);
+        note_wait(place, WAIT_ANSWER, waited_ns, now_ns);
     if (__builtin_expect(circuit_has_neighbours(circuit), 0))
         circuit_address_answered(circuit, record_address(place->record));
     circuit_count_success(circuit, settings, call_of(place), generation, now_ns);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "guard/dead_owners.h"
 #include "guard/lost_calls.h"
 #include "guard/overdue.h"
@@ -30,7 +31,7 @@ bool tidying_takes_turn(_Atomic uint64_t *after, uint64_t real_ns)
                                                    memory_order_relaxed);
 }
 
-bool tidying_is_due(const struct guard *guard, uint64_t now_ns)
+HOT bool tidying_is_due(const struct guard *guard, uint64_t now_ns)
 {
     const uint64_t real_ns = clock_coarse_ns();
 

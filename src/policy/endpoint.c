@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/ascii.h"
+#include "base/hot.h"
 #include "base/hash.h"
 #include "base/text.h"
 
@@ -55,6 +56,7 @@ static bool set_unix(struct endpoint *endpoint, const char *name, size_t length)
     if (length == 0 || length > ENDPOINT_PATH_MAX)
         return false; /* unnamed, or EINVAL from the kernel */
     endpoint->family = ENDPOINT_UNIX;
+    memset(endpoint->path, 0, sizeof endpoint->path);
     if (name[0] != '\0') {
         memcpy(endpoint->path, name, strnlen(name, length));
         return true;
@@ -71,9 +73,9 @@ static bool set_unix(struct endpoint *endpoint, const char *name, size_t length)
     return true;
 }
 
-bool endpoint_from_sockaddr(struct endpoint *endpoint, const struct sockaddr *address, socklen_t length)
+HOT bool endpoint_from_sockaddr(struct endpoint *endpoint, const struct sockaddr *address, socklen_t length)
 {
-    memset(endpoint, 0, sizeof *endpoint);
+    memset(endpoint, 0, offsetof(struct endpoint, path) + 1); /* the path is for few */
     sa_family_t family;
     if (address == NULL || length < sizeof family)
         return false;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/hot.h"
 #include "base/undisturbed.h"
 #include "connection/engine.h"
 #include "connection/left_behind.h"
@@ -135,7 +136,7 @@ OWN_FRAME static uint64_t join_anew(struct station *station, uint64_t present, u
  * After a fork the child joins with a slot of its own. Its threads may race: one identity stands, and each thread
  * copies its holder, which is the same for all, before it goes on.
  */
-OWN_FRAME static void adopt(struct station *station, uint32_t epoch)
+SELDOM static void adopt(struct station *station, uint32_t epoch)
 {
     uint64_t present = atomic_load_explicit(&station->identity, memory_order_acquire);
     if (present >> 32 != epoch || ((uint32_t)present == 0 && may_try_again(station))) {
@@ -155,12 +156,15 @@ struct station *engine_station_now(enum target_scope scope)
                                   : atomic_load_explicit(&engine.host, memory_order_acquire);
 }
 
-struct station *engine_station(enum target_scope scope)
+HOT struct station *engine_station(enum target_scope scope)
 {
     struct station *station = engine_station_now(scope);
-    if (!station)
+    if (UNLIKELY(!station))
         return NULL;
-    adopt(station, lineage_epoch());
+    const uint64_t present = atomic_load_explicit(&station->identity, memory_order_acquire);
+    const uint32_t epoch = lineage_epoch();
+    if (UNLIKELY(present >> 32 != epoch || (uint32_t)present == 0 || station->guard.holder != (uint32_t)present))
+        adopt(station, epoch);
     return station->guard.holder ? station : NULL;
 }
 

@@ -5,19 +5,20 @@
 #include <stdatomic.h>
 #include <stdio_ext.h>
 
+#include "base/hot.h"
 #include "base/libc.h"
 #include "connection/engine.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
 
-static COLD void tell_closing(int fd)
+static APART void tell_closing(int fd)
 {
     int error = errno;
     connection_closing(fd);
     errno = error;
 }
 
-int wrap_close(int fd)
+HOT int wrap_close(int fd)
 {
     if (UNLIKELY(descriptor_get(fd)))
         tell_closing(fd);

@@ -2,12 +2,13 @@
  * wrap_connect.c - socket and connect.
  */
 #define _GNU_SOURCE
+#include "base/hot.h"
 #include "connection/engine.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
 
 /* What socket() is asked for is remembered, so that connect need not ask for the type. */
-int wrap_socket(int domain, int type, int protocol)
+HOT int wrap_socket(int domain, int type, int protocol)
 {
     int fd = real.socket(domain, type, protocol);
     if (fd >= 0 && engine_ready()) {
@@ -18,8 +19,8 @@ int wrap_socket(int domain, int type, int protocol)
     return fd;
 }
 
-static int connect_limited_or_not(struct attempt_ticket *ticket, int fd, const struct sockaddr *address,
-                                  socklen_t length)
+HOT static int connect_limited_or_not(struct attempt_ticket *ticket, int fd, const struct sockaddr *address,
+                                      socklen_t length)
 {
     if (UNLIKELY(ticket->limit.way != LIMIT_BARE))
         return connection_connect(ticket, address, length);
@@ -40,7 +41,7 @@ COLD static int connect_again(struct attempt_ticket *ticket, int fd, const struc
     return result;
 }
 
-int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
+HOT int wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     struct attempt_ticket ticket;
     const int error = errno;

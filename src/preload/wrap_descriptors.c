@@ -2,6 +2,7 @@
  * wrap_descriptors.c - one connection under several numbers: dup, dup2, dup3, fcntl.
  */
 #define _GNU_SOURCE
+#include "base/hot.h"
 #include "base/libc.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
@@ -24,7 +25,7 @@ int wrap_dup3(int fd, int to, int flags)
     return wrapper_duplicated(fd, real.dup3(fd, to, flags));
 }
 
-int wrap_fcntl(int fd, int command, long argument)
+HOT int wrap_fcntl(int fd, int command, long argument)
 {
     int result = real.fcntl(fd, command, argument);
     return fcntl_duplicates(command) ? wrapper_duplicated(fd, result) : result;

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <limits.h>
 
+#include "base/hot.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
 
@@ -20,7 +21,7 @@ static APART ssize_t guarded_recv(descriptor entry, int fd, void *buffer, size_t
     return wrapper_received_bytes(entry, fd, got, buffer, count, flags);
 }
 
-ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
+HOT ssize_t wrap_recv(int fd, void *buffer, size_t count, int flags)
 {
     descriptor entry;
     return GUARDED(fd, entry) ? guarded_recv(entry, fd, buffer, count, flags) : real.recv(fd, buffer, count, flags);
@@ -39,7 +40,7 @@ static APART ssize_t guarded_read(descriptor entry, int fd, void *buffer, size_t
     return wrapper_received_bytes(entry, fd, got, buffer, count, 0);
 }
 
-ssize_t wrap_read(int fd, void *buffer, size_t count)
+HOT ssize_t wrap_read(int fd, void *buffer, size_t count)
 {
     descriptor entry;
     return GUARDED(fd, entry) ? guarded_read(entry, fd, buffer, count) : real.read(fd, buffer, count);

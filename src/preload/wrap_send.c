@@ -2,6 +2,7 @@
  * wrap_send.c - everything that sends: requests, and the sends of TCP Fast Open, which connect.
  */
 #define _GNU_SOURCE
+#include "base/hot.h"
 #include "connection/engine.h"
 #include "connection/memory.h"
 #include "preload/real.h"
@@ -12,7 +13,7 @@ static APART ssize_t guarded_send(descriptor entry, int fd, const void *buffer, 
     return SEND_BYTES(entry, fd, buffer, count, real.send(fd, buffer, count, flags));
 }
 
-ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
+HOT ssize_t wrap_send(int fd, const void *buffer, size_t count, int flags)
 {
     descriptor entry;
     return GUARDED(fd, entry) ? guarded_send(entry, fd, buffer, count, flags) : real.send(fd, buffer, count, flags);
@@ -23,7 +24,7 @@ static APART ssize_t guarded_write(descriptor entry, int fd, const void *buffer,
     return SEND_BYTES(entry, fd, buffer, count, real.write(fd, buffer, count));
 }
 
-ssize_t wrap_write(int fd, const void *buffer, size_t count)
+HOT ssize_t wrap_write(int fd, const void *buffer, size_t count)
 {
     descriptor entry;
     return GUARDED(fd, entry) ? guarded_write(entry, fd, buffer, count) : real.write(fd, buffer, count);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "connection/stopping.h"
 #include "preload/real.h"
 #include "preload/wrapper.h"
@@ -84,7 +85,7 @@ int wrap_pselect(int count, fd_set *in, fd_set *out, fd_set *other, const struct
     return looked(result, result == 0 && is_none(timeout));
 }
 
-int wrap_epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
+HOT int wrap_epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
 {
     return looked(real.epoll_wait(fd, events, count, timeout_ms), timeout_ms == 0);
 }

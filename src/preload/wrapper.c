@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/hot.h"
 #include "preload/real.h"
 
 void wrapper_overwriting(int fd, int to)
@@ -46,7 +47,7 @@ COLD void wrapper_error_option(descriptor entry, int fd, const void *value, cons
     errno = error;
 }
 
-int wrapper_sending(descriptor entry, int fd, size_t bytes)
+HOT int wrapper_sending(descriptor entry, int fd, size_t bytes)
 {
     if (bytes < UPLOAD_LARGE && short_exchange_speaks(entry))
         return 0;

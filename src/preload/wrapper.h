@@ -13,14 +13,13 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "base/hot.h"
 #include "connection/connection.h"
 #include "connection/engine.h"
 #include "connection/short_exchange.h"
 #include "connection/socket_swap.h"
 #include "connection/upload.h"
 
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 /* The real call's own code is apart from what few descriptors need. */
 #define COLD __attribute__((noinline, cold))
 

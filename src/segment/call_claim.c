@@ -13,6 +13,7 @@
  */
 #include <stdatomic.h>
 
+#include "base/hot.h"
 #include "segment/call_record.h"
 #include "segment/calls.h"
 
@@ -45,7 +46,7 @@ static bool is_full(const struct segment *segment, uint32_t group)
  * All seq_cst: of one who sets a bit and then looks at what it tells of, and another who changes that and then looks at
  * the bit, or clears it, one sees the other.
  */
-static void hint_free(struct segment *segment, uint32_t call)
+HOT static void hint_free(struct segment *segment, uint32_t call)
 {
     uint32_t group = call / CALL_GROUP;
     uint64_t full = UINT64_C(1) << group % WORD_BITS;
@@ -56,7 +57,7 @@ static void hint_free(struct segment *segment, uint32_t call)
         atomic_fetch_and_explicit(&segment->call_full[group / WORD_BITS], ~full, memory_order_seq_cst);
 }
 
-static void hint_taken(struct segment *segment, uint32_t call)
+HOT static void hint_taken(struct segment *segment, uint32_t call)
 {
     uint32_t group = call / CALL_GROUP;
     uint64_t full = UINT64_C(1) << group % WORD_BITS;
@@ -95,7 +96,7 @@ static void raise_high(struct segment *segment, uint32_t call)
 }
 
 /* `raw`: the state word that it has then. */
-static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder, uint64_t *raw)
+HOT static bool claim_at(struct segment *segment, uint32_t call, uint32_t holder, uint64_t *raw)
 {
     struct call *record = &segment->calls[call];
     uint32_t owner = atomic_load_explicit(&segment->call_owner[call], memory_order_relaxed);
@@ -139,7 +140,7 @@ static uint32_t find_group(const struct segment *segment, uint32_t first)
     return groups;
 }
 
-uint32_t calls_claim_raw(struct segment *segment, uint32_t holder, uint64_t *raw)
+HOT uint32_t calls_claim_raw(struct segment *segment, uint32_t holder, uint64_t *raw)
 {
     if (segment->map == NULL || holder == 0)
         return CALL_NONE;
@@ -190,7 +191,7 @@ static void unmark(struct segment *segment, uint32_t call, uint32_t owner)
         atomic_compare_exchange_strong_explicit(at, &number, 0, memory_order_relaxed, memory_order_relaxed);
 }
 
-bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
+HOT bool calls_release(struct segment *segment, uint32_t call, uint32_t owner)
 {
     struct call *record = record_at(segment, call);
 

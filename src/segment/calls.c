@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "segment/call_record.h"
 #include "segment/due.h"
 #include "segment/processes.h"
@@ -57,7 +58,7 @@ _Atomic uint64_t *calls_note_probe(struct segment *segment, uint32_t call, int a
     return &record->token;
 }
 
-void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_ns)
+HOT void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_ns)
 {
     if (due_ns == DUE_NEVER || call >= segment->capacity.calls)
         return;
@@ -66,8 +67,8 @@ void calls_note_due(const struct segment *segment, uint32_t call, uint64_t due_n
     due_note(&segment->map->calls_due, due_ns);
 }
 
-bool calls_fill(struct segment *segment, uint32_t call, const struct call_view *view, uint32_t circuit,
-                const struct ticket *ticket, uint64_t started_ns, uint64_t due_ns)
+HOT bool calls_fill(struct segment *segment, uint32_t call, const struct call_view *view, uint32_t circuit,
+                    const struct ticket *ticket, uint64_t started_ns, uint64_t due_ns)
 {
     struct call *record = record_at(segment, call);
 
@@ -84,8 +85,8 @@ bool calls_fill(struct segment *segment, uint32_t call, const struct call_view *
     return true;
 }
 
-bool calls_begin(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase,
-                 uint64_t due_ns)
+HOT bool calls_begin(struct segment *segment, uint32_t call, const struct call_view *view, enum phase phase,
+                     uint64_t due_ns)
 {
     /*
      * With the state come the fields. seq_cst: and before the due words are read, so that a look that passed this

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "base/hash.h"
 #include "base/shared.h"
 #include "segment/bulkhead.h"
@@ -299,7 +300,7 @@ static uint32_t recycle(struct segment *segment, const struct key *key, uint64_t
  * the other. A note that is fresh enough to be left alone keeps everybody from wanting the place; but it may be the
  * new owner's, whose key is then seen with it.
  */
-static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64_t now_ns)
+HOT static bool mark_used(struct circuit_entry *entry, const struct key *key, uint64_t now_ns)
 {
     uint64_t used = atomic_load_explicit(&entry->last_used_ns, memory_order_acquire);
 
@@ -356,7 +357,7 @@ uint64_t circuits_key(const char *target, const char *destination)
     return key_make(target, destination).hash;
 }
 
-uint32_t circuits_in_use(struct segment *segment, uint64_t key, uint64_t now_ns)
+HOT uint32_t circuits_in_use(struct segment *segment, uint64_t key, uint64_t now_ns)
 {
     const struct key known = {.hash = key};
     const uint32_t index = segment->map != NULL ? look_up(segment, &known) : CIRCUIT_INDEX_NONE;

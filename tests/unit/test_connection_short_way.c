@@ -2,7 +2,9 @@
  * test_connection_short_way.c - what comes between two steps of a request on the short way, on a kernel that goes by a
  * script. links: connection
  */
+#include "breaker/latency.h"
 #include "connection/judgement.h"
+#include "segment/circuits.h"
 #include "support_engine.h"
 
 #include <string.h>
@@ -92,9 +94,48 @@ static void what_a_late_thread_says_of_a_record_does_not_outlive_its_taking(void
     next_attempt_is_an_attempt(record);
 }
 
+/* --- what is measured --- */
+
+static uint64_t connects_noted(uint32_t circuit)
+{
+    struct latency_view view;
+    latency_read(circuits_latency(&bench_station.segment, circuit), kernel.now_ns, &view);
+    return view.connects.total;
+}
+
+/* On one socket, for the kernel has few: each is another attempt. */
+static void attempt_again(int fd, unsigned int count)
+{
+    for (unsigned int i = 0; i < count; i++) {
+        assert_int_equal(program_disconnect(fd), 0);
+        assert_int_equal(program_connect(fd, 1), 0);
+    }
+}
+
+static void of_a_busy_process_some_connections_are_measured_and_stand_for_all(void **state)
+{
+    enum { EACH = 32, BUSY = 4096 }; /* as in measured.c */
+    (void)state;
+    bench_policy("");
+    kernel_pass_ns(NS_PER_S);
+    int fd = program_connected();
+    uint32_t circuit = bench_connection(fd)->place.circuit;
+    attempt_again(fd, EACH - 1);
+    assert_int_equal(connects_noted(circuit), EACH);
+    attempt_again(fd, BUSY);
+    uint64_t noted = connects_noted(circuit);
+    assert_in_range(noted, EACH + BUSY / 2, EACH + 2 * BUSY);
+    assert_int_equal((noted - EACH) % MEASURED_OF_MANY, 0);
+    kernel_pass_ns(NS_PER_S); /* where there are few, all are */
+    attempt_again(fd, 1);
+    assert_int_equal(connects_noted(circuit), noted + 1);
+    ADMITTED(EACH + BUSY + 1); /* what counts otherwise is never drawn */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ENGINE_TEST(of_a_busy_process_some_connections_are_measured_and_stand_for_all),
         BOTH_WAYS(a_request_of_the_tick_in_which_the_segment_was_looked_at_does_not_look_again),
         BOTH_WAYS(a_request_that_meets_a_close_leaves_the_record_nobodys),
         BOTH_WAYS(what_a_late_thread_says_of_a_record_does_not_outlive_its_taking),
