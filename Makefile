@@ -125,7 +125,7 @@ page: ## the page of `sockfuse report`; fetches what it is made of
 $(CORE) $(PRELOAD): EXTRA = $(LTO) $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
 # dlopen. They stay out of the link's inlining, which knows of no exceptions.
-AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,agent_section contradiction discover faults file_path pattern policy redis_url target)
+AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,agent_section contradiction contradiction_agent discover faults file_path pattern policy redis_url target)
 $(AT_START): EXTRA = -Wno-frame-larger-than
 
 # A start pays for mappings and pages. So code and constants are one mapping (noseparate-code), and variables are sorted

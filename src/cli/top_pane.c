@@ -205,6 +205,7 @@ static unsigned int event_style(const struct event *event)
     case EVENT_FORCED:
     case EVENT_HELD:
     case EVENT_RETRY:
+    case EVENT_ALERT:
         return STYLE_YELLOW;
     case EVENT_CLOSE:
         return STYLE_GREEN;

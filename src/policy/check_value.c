@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "policy/command_words.h"
 #include "policy/complaint.h"
 #include "policy/endpoint.h"
 #include "policy/pattern.h"
@@ -103,30 +104,12 @@ bool check_needs_destination(const char *value)
 
 /* --- the value --- */
 
-/* Single blanks between words, none around them. False: it is too long. */
-static bool copy_words(char value[HEALTH_CHECK_SIZE], const char *text)
-{
-    size_t length = 0;
-    while (*(text += strspn(text, " \t")) != '\0') {
-        const size_t word = strcspn(text, " \t");
-        if (length + 1 + word >= HEALTH_CHECK_SIZE)
-            return false;
-        if (length > 0)
-            value[length++] = ' ';
-        memcpy(value + length, text, word);
-        length += word;
-        text += word;
-    }
-    memset(value + length, 0, HEALTH_CHECK_SIZE - length);
-    return true;
-}
-
 bool check_parse(char value[HEALTH_CHECK_SIZE], const char *text, char *why_text, size_t why_size)
 {
     const struct complaint why = {why_text, why_size};
     char read[HEALTH_CHECK_SIZE];
     struct check_url url;
-    if (!copy_words(read, text))
+    if (!words_copy(read, sizeof read, text))
         return complain(why, "too long; expected %u bytes or less: a script may do the rest", HEALTH_CHECK_SIZE - 1);
     if (strcmp(read, "none") == 0)
         memset(read, 0, sizeof read);

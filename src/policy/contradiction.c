@@ -9,23 +9,11 @@
 
 #include <stdio.h>
 
-#include "policy/check_value.h"
+#include "policy/contradiction.h"
 #include "policy/fallback.h"
 #include "policy/faults.h"
 #include "policy/policy.h"
 #include "policy/problem.h"
-
-/* Whether nobody has set the key. */
-static bool is_ours(const struct target *target, enum key_index key)
-{
-    return ((target->keys_set | target->keys_defaulted | target->keys_overridden) & key_bit(key)) == 0;
-}
-
-/* Whether the section itself decides about the key. */
-static bool is_own(const struct target *target, enum key_index key)
-{
-    return (target->keys_set & ~target->keys_overridden & key_bit(key)) != 0;
-}
 
 /* "`reset_timeout` = 30s", with where it was set if that is another line. */
 static void describe_key(const struct target_draft *draft, enum key_index key, unsigned int line, char *text,
@@ -281,13 +269,6 @@ static void see_kinds(const struct target *target, bool *takes_unix, bool *takes
         *(target->patterns[i].kind == PATTERN_UNIX ? takes_unix : takes_others) = true;
 }
 
-/* Where a warning about one key of a section stands: 0 with -o. False: nobody but [defaults] has set it, or nobody. */
-static bool has_own_line(const struct target_draft *draft, enum key_index key, unsigned int *line)
-{
-    *line = is_own(&draft->target, key) ? draft->lines[key] : draft->target.line;
-    return !is_ours(&draft->target, key);
-}
-
 static void check_rehearsal(const struct target_draft *draft, struct policy_problems *problems)
 {
     const char *beyond = faults_beyond_unix(&draft->target);
@@ -331,46 +312,6 @@ static void check_limits(const struct target_draft *draft, struct policy_problem
                         "`response_timeout` is off");
 }
 
-/* A key that says how checks are made does nothing where none is. */
-static void check_health_keys(const struct target_draft *draft, struct policy_problems *problems)
-{
-    static const enum key_index keys[] = {KEY_HEALTH_INTERVAL, KEY_HEALTH_TIMEOUT, KEY_HEALTH_RISE,
-                                          KEY_HEALTH_PATIENCE};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (is_own(&draft->target, keys[i]))
-            problem_warning(problems, draft->lines[keys[i]], "`%s` does nothing without `health_check`",
-                            key_table[keys[i]].name);
-}
-
-/* Checks that are never made, or too seldom. */
-static void check_health(const struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
-{
-    const struct target *target = &draft->target;
-    unsigned int line;
-    if (is_defaults)
-        return;
-    if (check_kind(target->health_check) == CHECK_NONE) {
-        check_health_keys(draft, problems);
-        return;
-    }
-    if (!is_ours(target, KEY_HEALTH_INTERVAL) && target->health_interval_ns >= target->breaker.reset_timeout_ns &&
-        has_own_line(draft, KEY_HEALTH_INTERVAL, &line))
-        problem_warning(problems, line,
-                        "`health_interval` is no shorter than `reset_timeout`: the pause is over first");
-    if (!has_own_line(draft, KEY_HEALTH_CHECK, &line))
-        return;
-    if (target->circuit == CIRCUIT_BY_TARGET && check_needs_destination(target->health_check))
-        problem_warning(problems, line,
-                        "`health_check = %.80s` fails for ever: with `circuit = target` there is no destination to "
-                        "connect to; name one in the URL, or write a command",
-                        target->health_check);
-    if (target->mode != MODE_ENFORCE)
-        problem_warning(problems, line, "`health_check` does nothing with `mode = %s`", target_mode_name(target->mode));
-    if (target->scope == SCOPE_PROCESS)
-        problem_warning(problems, line,
-                        "`health_check` does nothing with `scope = process`: the agent sees no such circuit");
-}
-
 void target_check(struct target_draft *draft, bool is_defaults, struct policy_problems *problems)
 {
     check_pauses(draft, is_defaults, problems);
@@ -386,5 +327,5 @@ void target_check(struct target_draft *draft, bool is_defaults, struct policy_pr
     check_rehearsal(draft, problems);
     check_fallback(draft, problems);
     check_limits(draft, problems);
-    check_health(draft, is_defaults, problems);
+    target_check_agent(draft, is_defaults, problems);
 }

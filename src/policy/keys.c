@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "policy/alert_value.h"
 #include "policy/capacity.h"
 #include "policy/check_value.h"
 #include "policy/distance.h"
@@ -27,6 +28,7 @@
 #define RETRY_BACKOFF_MAX (10 * NS_PER_S)
 /* A check is a child of the agent's, of which there are only some at a time. */
 #define HEALTH_TIMEOUT_MAX NS_PER_MINUTE
+#define ALERT_TIMEOUT_MAX (10 * NS_PER_MINUTE)
 #define HEALTH_RISE_MAX 100u
 #define HEALTH_PATIENCE_MAX 1000u
 
@@ -104,6 +106,16 @@ const struct key key_table[KEYS] = {
                             .built_in = "2s", IN(health_timeout_ns)},
     [KEY_HEALTH_RISE] = {"health_rise", COUNT(1, HEALTH_RISE_MAX), .built_in = "2", IN(health_rise)},
     [KEY_HEALTH_PATIENCE] = {"health_patience", COUNT(1, HEALTH_PATIENCE_MAX), .built_in = "5", IN(health_patience)},
+    [KEY_ALERT] = {"alert", .rule = {.type = VALUE_COMMAND}, .built_in = "none"},
+    [KEY_ALERT_ON] = {"alert_on",
+                      .rule = {.type = VALUE_WORDS, .maximum = (1u << ALERT_KINDS) - 1, .choices = alert_choices},
+                      .built_in = "open close flapping", IN(alert_on)},
+    [KEY_ALERT_EVERY] = {"alert_every", .rule = {.type = VALUE_DURATION, .minimum = NS_PER_S, .maximum = NS_PER_DAY},
+                         .built_in = "5m", IN(alert_every_ns)},
+    [KEY_ALERT_TIMEOUT] = {"alert_timeout",
+                           .rule = {.type = VALUE_DURATION, .minimum = 100 * NS_PER_MS, .maximum = ALERT_TIMEOUT_MAX},
+                           .built_in = "30s", IN(alert_timeout_ns)},
+    [KEY_FLAPPING] = {"flapping", .rule = {.type = VALUE_FLAPPING}, .built_in = "10 openings in 1h"},
     [KEY_CONNECT_TIMEOUT] = {"connect_timeout", DURATION(NS_PER_MS), .built_in = "10s", IN(connect_timeout_ns)},
     [KEY_RESPONSE_TIMEOUT] = {"response_timeout", DURATION_OR_OFF, .built_in = "off", IN(response_timeout_ns)},
     [KEY_ENFORCE_TIMEOUTS] = {"enforce_timeouts", CHOICE(yes_or_no), .built_in = "no", IN(enforce_timeouts)},
@@ -224,6 +236,10 @@ bool key_set(enum key_index index, struct target *target, const char *text, char
         return fallback_parse(&target->fallback, text, why, why_size);
     case VALUE_CHECK:
         return check_parse(target->health_check, text, why, why_size);
+    case VALUE_COMMAND:
+        return alert_parse(target->alert, text, why, why_size);
+    case VALUE_FLAPPING:
+        return flapping_parse(&target->flapping, text, why, why_size);
     case VALUE_CAPACITY:
         return capacity_parse(&target->capacity, text, why, why_size);
     default:
@@ -255,6 +271,12 @@ void key_copy(enum key_index index, struct target *to, const struct target *from
     case VALUE_CHECK:
         memcpy(to->health_check, from->health_check, sizeof to->health_check);
         break;
+    case VALUE_COMMAND:
+        memcpy(to->alert, from->alert, sizeof to->alert);
+        break;
+    case VALUE_FLAPPING:
+        to->flapping = from->flapping;
+        break;
     case VALUE_CAPACITY:
         to->capacity.circuits = from->capacity.circuits;
         to->capacity.calls = from->capacity.calls;
@@ -283,6 +305,12 @@ void key_format(enum key_index index, const struct target *target, char *text, s
         break;
     case VALUE_CHECK:
         snprintf(text, size, "%s", target->health_check[0] != '\0' ? target->health_check : "none");
+        break;
+    case VALUE_COMMAND:
+        snprintf(text, size, "%s", target->alert[0] != '\0' ? target->alert : "none");
+        break;
+    case VALUE_FLAPPING:
+        flapping_format(&target->flapping, text, size);
         break;
     case VALUE_CAPACITY:
         capacity_format(&target->capacity, text, size);

@@ -20,6 +20,7 @@
 /* The most that max_connections can say: a segment has records of so many. */
 #define TARGET_CONNECTIONS_MAX 8192u
 #define HEALTH_CHECK_SIZE 256u /* bytes of what `health_check` says, with the end */
+#define ALERT_SIZE 256u        /* of what `alert` says */
 
 enum pattern_kind { PATTERN_HOST, PATTERN_HOST_SUFFIX, PATTERN_NETWORK, PATTERN_UNIX };
 
@@ -63,6 +64,24 @@ struct injection {
     uint64_t delay_ns; /* FAULT_DELAY, FAULT_SLOW */
 };
 
+/* What an alert can be about, and the bits of `alert_on`. Values are stored in shared memory: append only. */
+enum alert_kind {
+    ALERT_OPEN,
+    ALERT_CLOSE,
+    ALERT_FLAPPING,
+    ALERT_OVERDUE,
+    ALERT_PROBE_FAILED,
+    ALERT_FORCED,
+    ALERT_KINDS
+};
+
+/* A circuit flaps that opens so often within the span. */
+struct flapping_rule {
+    uint64_t span_ns;
+    uint32_t openings;
+    uint32_t reserved;
+};
+
 /* Where an attempt goes that would be refused. */
 struct fallback {
     char host[HOST_NAME_SIZE]; /* "": an address or a path, which is at[0] */
@@ -103,6 +122,10 @@ struct target {
     uint64_t health_interval_ns, health_timeout_ns;
     uint32_t health_rise;     /* passed so often in a row, it ends the pause */
     uint32_t health_patience; /* one that fails holds for so many times the pause */
+    char alert[ALERT_SIZE];   /* the command's words (alert_value.h); "": none */
+    uint32_t alert_on;        /* bit n: enum alert_kind n */
+    uint64_t alert_every_ns, alert_timeout_ns;
+    struct flapping_rule flapping;
     struct capacity capacity; /* of the policy: the same in all of its targets */
     uint64_t keys_set;        /* bit n: key n of the table (keys.h) was set in the section itself */
     uint64_t keys_defaulted;  /* bit n: key n came from [defaults] */

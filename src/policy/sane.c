@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "policy/alert_value.h"
 #include "policy/keys.h"
 #include "policy/quorum.h"
 
@@ -53,6 +54,7 @@ static bool number_is_sane(const struct value_rule *rule, uint64_t value)
     case VALUE_CHOICE:
         return is_choice(rule, value);
     case VALUE_FAILURE_KINDS:
+    case VALUE_WORDS:
         return (value & ~rule->maximum) == 0;
     case VALUE_DURATION_OR_OFF:
         return value == 0 || is_within(rule, value);
@@ -136,7 +138,9 @@ bool target_is_sane(const struct target *target)
 {
     if (!ends_within(target->name, sizeof target->name) || !capacity_is_sane(&target->capacity) ||
         !statuses_are_sane(&target->rules) || !faults_are_sane(target) || !fallback_is_sane(&target->fallback) ||
-        !ends_within(target->health_check, sizeof target->health_check) || !quorum_is_sane(target->fleet_quorum))
+        !ends_within(target->health_check, sizeof target->health_check) ||
+        !ends_within(target->alert, sizeof target->alert) || !flapping_is_sane(&target->flapping) ||
+        !quorum_is_sane(target->fleet_quorum))
         return false;
     for (unsigned int index = 0; index < KEYS; index++) {
         if (!member_is_sane(&key_table[index], target))

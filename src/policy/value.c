@@ -12,7 +12,7 @@
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
 #include "policy/complaint.h"
-#include "policy/distance.h"
+#include "policy/value_words.h"
 
 /* Ascending, the largest last. */
 static const struct choice units[] = {
@@ -229,81 +229,6 @@ static bool parse_factor(const struct value_rule *rule, const char *text, uint64
     return true;
 }
 
-/* --- words --- */
-
-/* A list of words for messages and values; what does not fit is left out. */
-static void add_word(char *list, size_t size, const char *separator, const char *word)
-{
-    const size_t length = strlen(list);
-    snprintf(list + length, size - length, "%s%s", length > 0 ? separator : "", word);
-}
-
-static bool complain_of_word(struct complaint why, const struct nearest *nearest, const char *all)
-{
-    if (nearest_meant(nearest) != NULL)
-        return complain(why, "`%.40s` is not known; did you mean `%s`? Expected: %s", nearest->word, nearest->name,
-                        all);
-    return complain(why, "`%.40s` is not known; expected: %s", nearest->word, all);
-}
-
-static bool complain_of_choice(const struct value_rule *rule, const char *text, struct complaint why)
-{
-    char all[200] = "";
-    struct nearest nearest = nearest_to(text);
-    for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
-        nearest_offer(&nearest, choice->name);
-        add_word(all, sizeof all, ", ", choice->name);
-    }
-    return complain_of_word(why, &nearest, all);
-}
-
-static bool parse_choice(const struct value_rule *rule, const char *text, uint64_t *value, struct complaint why)
-{
-    for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
-        if (strcmp(choice->name, text) == 0) {
-            *value = choice->value;
-            return true;
-        }
-    }
-    return complain_of_choice(rule, text, why);
-}
-
-static bool complain_of_kind(const struct value_rule *rule, const char *word, struct complaint why)
-{
-    char all[200] = "";
-    struct nearest nearest = nearest_to(word);
-    for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
-        if ((rule->maximum >> kind & 1) == 0)
-            continue;
-        nearest_offer(&nearest, failure_kind_name(kind));
-        add_word(all, sizeof all, " ", failure_kind_name(kind));
-    }
-    return complain_of_word(why, &nearest, all);
-}
-
-static bool parse_kinds(const struct value_rule *rule, const char *text, uint64_t *mask, struct complaint why)
-{
-    *mask = 0;
-    while (*(text += strspn(text, " \t,")) != '\0') { /* commas too: what is meant is plain */
-        char word[48] = "";
-        const size_t length = strcspn(text, " \t,");
-        memcpy(word, text, length < sizeof word ? length : sizeof word - 1);
-        const enum failure_kind kind = failure_kind_named(word);
-        if (kind == FAILURE_NONE || (rule->maximum >> kind & 1) == 0)
-            return complain_of_kind(rule, word, why);
-        *mask |= UINT64_C(1) << kind;
-        text += length;
-    }
-    return *mask != 0 || complain_of_kind(rule, "", why);
-}
-
-const char *choice_name(const struct choice *choices, uint64_t value)
-{
-    while (choices->name != NULL && choices->value != value)
-        choices++;
-    return choices->name != NULL ? choices->name : "unknown";
-}
-
 /* --- all --- */
 
 bool value_parse(const struct value_rule *rule, const char *text, uint64_t *value, char *why_text, size_t why_size)
@@ -322,9 +247,11 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_FACTOR:
         return parse_factor(rule, text, value, why);
     case VALUE_CHOICE:
-        return parse_choice(rule, text, value, why);
+        return value_parse_choice(rule, text, value, why);
     case VALUE_FAILURE_KINDS:
-        return parse_kinds(rule, text, value, why);
+        return value_parse_kinds(rule, text, value, why);
+    case VALUE_WORDS:
+        return value_parse_words(rule, text, value, why);
     case VALUE_EVENTS:
         return parse_events(rule, text, value, why);
     case VALUE_PATTERNS:
@@ -334,6 +261,8 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
     case VALUE_FALLBACK:
     case VALUE_CHECK:
     case VALUE_QUORUM:
+    case VALUE_COMMAND:
+    case VALUE_FLAPPING:
         break;
     }
     return complain(why, "not supported by this version");
@@ -358,7 +287,7 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
         break;
     case VALUE_PERCENT:
         format_permille(value, 10, text, size);
-        add_word(text, size, "", "%");
+        value_add_word(text, size, "", "%");
         break;
     case VALUE_FACTOR:
         format_permille(value, PERMILLE, text, size);
@@ -369,7 +298,13 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
     case VALUE_FAILURE_KINDS:
         for (unsigned int kind = 1; kind < FAILURE_KINDS; kind++) {
             if ((value >> kind & 1) != 0)
-                add_word(text, size, " ", failure_kind_name(kind));
+                value_add_word(text, size, " ", failure_kind_name(kind));
+        }
+        break;
+    case VALUE_WORDS:
+        for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {
+            if ((value & choice->value) != 0)
+                value_add_word(text, size, " ", choice->name);
         }
         break;
     case VALUE_EVENTS:
@@ -382,6 +317,8 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
     case VALUE_FALLBACK:
     case VALUE_CHECK:
     case VALUE_QUORUM:
+    case VALUE_COMMAND:
+    case VALUE_FLAPPING:
         break;
     }
 }

@@ -26,6 +26,9 @@ enum value_type {
     VALUE_QUORUM,          /* a number or a share of hosts, read by quorum.h, not here */
     VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */
     VALUE_CHECK,           /* a health check, read by check_value.h, not here */
+    VALUE_COMMAND,         /* a command's words, read by alert_value.h, not here */
+    VALUE_WORDS,           /* a mask, written as words of a list */
+    VALUE_FLAPPING,        /* how often in how long, read by alert_value.h, not here */
     VALUE_CAPACITY,        /* the sizes of a segment's tables, read by capacity.h, not here */
     VALUE_EVENTS,          /* a whole number, written `N events` */
 };
@@ -38,8 +41,8 @@ struct choice {
 struct value_rule {
     enum value_type type;
     uint64_t minimum,
-        maximum; /* in the value's own unit; VALUE_FAILURE_KINDS: maximum is the mask of what may be named */
-    const struct choice *choices; /* VALUE_CHOICE */
+        maximum; /* in the value's own unit; VALUE_FAILURE_KINDS: maximum is the mask of what may be named; VALUE_WORDS: of all */
+    const struct choice *choices; /* VALUE_CHOICE; VALUE_WORDS: their bits */
 };
 
 /* Room for any value as text but patterns'. */

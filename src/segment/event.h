@@ -33,6 +33,7 @@ enum event_type {
     EVENT_OUTCOME, /* of any call, with record = all; of a failure beside its EVENT_FAILURE */
     EVENT_HELD,    /* the agent holds a circuit, or does so no more, or ended its pause */
     EVENT_RETRY,   /* an attempt that failed is made again */
+    EVENT_ALERT,   /* the command of `alert` has failed */
     EVENT_TYPES
 };
 
@@ -42,6 +43,21 @@ enum overran {
     OVERRAN_HANGS, /* found while it still hung */
     OVERRAN_CAME,  /* what it waited for came, after the limit */
 };
+
+/* How the command of an alert failed. Values are stored: append only. */
+enum alert_end {
+    ALERT_FAILED,       /* one of which nothing is known */
+    ALERT_EXITED,       /* with another exit status than 0 */
+    ALERT_SIGNALLED,    /* by a signal */
+    ALERT_TIMED_OUT,    /* it was ended for its time */
+    ALERT_TALKED,       /* it was ended for what it said */
+    ALERT_NOT_EXECUTED, /* it could not be: an errno */
+    ALERT_NOT_TRUSTED,  /* the policy's file names none that may be executed */
+    ALERT_ENDS
+};
+
+/* Of what a command said, so many bytes are kept, with the end. */
+#define EVENT_SAID_MAX 64u
 
 /* How one attempt of a probe failed. All zero: there is none. */
 struct event_attempt {
@@ -70,18 +86,21 @@ struct event {
     uint64_t pause_ns; /* OPEN: the pause; FORCED: how long it holds (0: no end), or how long ago it ended;
                           FAILURE, OUTCOME: for which the answer asked (Retry-After), or 0;
                           HELD: how long ago it ran out, or what is left of a pause that a check has ended */
-    uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision */
+    uint64_t refused;  /* transitions: calls refused so far; RELOAD: the new policy's revision; ALERT: how many were
+                          left out */
     uint32_t pid;
-    int32_t error;       /* FAILURE, OUTCOME, HELD: the errno, or 0; RETRY: that of the attempt that failed */
+    int32_t error;       /* FAILURE, OUTCOME, HELD, ALERT: the errno, or 0; RETRY: that of the attempt that failed */
     uint32_t elapsed_ms; /* FAILURE, OUTCOME: how long the call had taken; transitions: how long before it was noticed,
                             by a limit that had passed; RETRY: the wait since; PROBE: 0 */
-    uint32_t failures;   /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status;
+    uint32_t
+        failures; /* OPEN: consecutive failures; CLOSE: those of its outage's opening; HELD: an exit status; ALERT: that, or a signal;
                             RETRY: which one it is */
-    uint8_t type;        /* enum event_type */
-    uint8_t kind; /* FAILURE, OUTCOME, RETRY: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on */
+    uint8_t type;     /* enum event_type */
+    uint8_t kind;     /* FAILURE, OUTCOME, RETRY: enum failure_kind; FORCED: enum forced; HELD: enum hold, from now on;
+                     ALERT: enum alert_kind */
     uint8_t from, to; /* transitions, FORCED, HELD: enum circuit_state */
     uint8_t reason;   /* transitions: enum transition_reason; REFUSED: enum admission; OUTCOME: enum neutral_reason;
-                            HELD: enum hold_reason */
+                            HELD: enum hold_reason; ALERT: enum alert_end */
     uint8_t overran;  /* FAILURE, OUTCOME: enum overran */
     uint8_t late;     /* FAILURE, OUTCOME: it did not count, for the circuit had changed since the call was admitted */
     uint8_t injected; /* FAILURE, OUTCOME, transitions: of a call that was given a fault in rehearsal */
@@ -101,12 +120,14 @@ struct event {
         struct event_attempt attempts[EVENT_ATTEMPTS]; /* OPEN, from half-open: of the probe that failed */
         struct event_outage outage;                    /* CLOSE */
         uint32_t retries_most;                         /* RETRY: so many there may be of one connect */
+        char said[EVENT_SAID_MAX];                     /* ALERT: how what it said begins */
         uint8_t passed; /* FAILURE, OUTCOME: it did not count: it was to be refused and passed (mode, existing) */
     };
 };
 _Static_assert(sizeof(struct event_outage) <= 64, "no larger than the attempts");
 _Static_assert(sizeof(struct event) == 568, "an event and its stamp fill nine lines");
 
+const char *alert_end_name(unsigned int end);   /* "exit-status", "timed-out", … */
 const char *event_type_name(unsigned int type); /* "open", "half-open", "close", "failure", … */
 
 /*
@@ -122,7 +143,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
  * call noticed, the same without a user, and ended_ago_ms; of an agent's hold held (held_name, or null: it ended), from,
- * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause. What a rehearsal brought about also has injected, true.
+ * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause; of an alert that failed alert (alert_kind_name), reason
+ * (alert_end_name), errno, exit_status, signal, said (or null), and left_out. What a rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);
 /*

@@ -12,6 +12,7 @@
 #include "base/errno_name.h"
 #include "base/text.h"
 #include "breaker/circuit.h"
+#include "policy/alert_value.h"
 #include "segment/event_facts.h"
 #include "segment/forced.h"
 #include "segment/held.h"
@@ -19,6 +20,7 @@
 /* Room for each name in a JSON line, so that the rest of the line always fits. */
 #define JSON_PROGRAM_MAX ((size_t)PROGRAM_NAME_MAX * 6)
 #define JSON_TARGET_MAX ((size_t)TARGET_NAME_MAX * 4)
+#define JSON_SAID_MAX ((size_t)EVENT_SAID_MAX * 6)
 #define JSON_DESTINATION_MAX ((size_t)DESTINATION_MAX * 3)
 _Static_assert(JSON_PROGRAM_MAX + JSON_TARGET_MAX + JSON_DESTINATION_MAX + 1600 < EVENT_JSON_MAX,
                "1600 for all the rest");
@@ -265,6 +267,22 @@ static void add_json_held(struct text *text, const struct event *event)
         add_number(text, "left_ms", event->pause_ns / NS_PER_MS);
 }
 
+static void add_json_alert(struct text *text, const struct event *event)
+{
+    const bool known = event->kind < ALERT_KINDS;
+
+    add_string(text, "alert", known ? alert_kind_name(event->kind) : "unknown", SIZE_MAX);
+    add_string(text, "reason", alert_end_name(event->reason), SIZE_MAX);
+    add_json_errno(text, event->error);
+    add_number_or_null(text, "exit_status", event->reason == ALERT_EXITED ? event->failures : 0);
+    add_number_or_null(text, "signal", event->reason == ALERT_SIGNALLED ? event->failures : 0);
+    if (event->said[0] != '\0')
+        add_string(text, "said", event->said, JSON_SAID_MAX);
+    else
+        add_null(text, "said");
+    add_number(text, "left_out", event->refused);
+}
+
 size_t event_json(const struct event *event, char *buffer, size_t size)
 {
     struct text text;
@@ -292,6 +310,8 @@ size_t event_json(const struct event *event, char *buffer, size_t size)
         add_json_forced(&text, event);
     else if (event->type == EVENT_HELD)
         add_json_held(&text, event);
+    else if (event->type == EVENT_ALERT)
+        add_json_alert(&text, event);
     else if (event->type == EVENT_RELOAD)
         add_json_reload(&text, event);
     if (event->injected)

@@ -9,13 +9,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/units.h"
 #include "base/errno_name.h"
 #include "base/text.h"
 #include "breaker/circuit.h"
+#include "segment/event_agent.h"
+#include "segment/event_duration.h"
 #include "segment/event_facts.h"
 #include "segment/forced.h"
-#include "segment/held.h"
 
 const char *event_type_name(unsigned int type)
 {
@@ -24,44 +25,9 @@ const char *event_type_name(unsigned int type)
         [EVENT_CLOSE] = "close",     [EVENT_FAILURE] = "failure", [EVENT_REFUSED] = "refused",
         [EVENT_PROBE] = "probe",     [EVENT_FORCED] = "forced",   [EVENT_RELOAD] = "reload",
         [EVENT_OUTCOME] = "outcome", [EVENT_HELD] = "held",       [EVENT_RETRY] = "retry",
+        [EVENT_ALERT] = "alert",
     };
     return type < EVENT_TYPES ? names[type] : "unknown";
-}
-
-static void add_duration(struct text *text, uint64_t ms)
-{
-    if (ms < 1000) {
-        text_add_unsigned(text, ms);
-        text_add(text, "ms");
-        return;
-    }
-    text_add_unsigned(text, ms / 1000);
-    if (ms % 1000 / 100 > 0) {
-        text_add(text, ".");
-        text_add_unsigned(text, ms % 1000 / 100);
-    }
-    text_add(text, "s");
-}
-
-/* "10m", "1h30m", "7.3s": units that say nothing are left out. */
-static void add_long_duration(struct text *text, uint64_t ms)
-{
-    static const struct {
-        uint64_t ms;
-        const char *name;
-    } units[] = {{NS_PER_HOUR / NS_PER_MS, "h"}, {NS_PER_MINUTE / NS_PER_MS, "m"}};
-    bool any = false;
-
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (ms < units[i].ms)
-            continue;
-        text_add_unsigned(text, ms / units[i].ms);
-        text_add(text, units[i].name);
-        ms %= units[i].ms;
-        any = true;
-    }
-    if (!any || ms > 0)
-        add_duration(text, ms);
 }
 
 static void add_counted(struct text *text, uint64_t count, const char *one, const char *many)
@@ -136,7 +102,7 @@ static void add_attempts(struct text *text, const struct event *event)
         text_add(text, failure_label(attempt->kind, attempt->http_status, label));
         add_error(text, attempt->error);
         text_add(text, " after ");
-        add_duration(text, attempt->elapsed_ms);
+        event_add_duration(text, attempt->elapsed_ms);
     }
 }
 
@@ -171,16 +137,16 @@ static void add_line_transition(struct text *text, const struct event *event)
         if (event->from != CIRCUIT_CLOSED)
             add_attempts(text, event);
         text_add(text, ", pause ");
-        add_duration(text, event->pause_ns / NS_PER_MS);
+        event_add_duration(text, event->pause_ns / NS_PER_MS);
         if (event->elapsed_ms >= NOTICED_AT_ONCE_MS) {
             text_add(text, ", noticed ");
-            add_duration(text, event->elapsed_ms);
+            event_add_duration(text, event->elapsed_ms);
             text_add(text, " later");
         }
     }
     if (event->type == EVENT_CLOSE && event->outage.is_known) {
         text_add(text, ", outage of ");
-        add_long_duration(text, event->outage.lasted_ns / NS_PER_MS);
+        event_add_long_duration(text, event->outage.lasted_ns / NS_PER_MS);
         text_add(text, " is over: ");
         add_outage(text, event);
     }
@@ -193,12 +159,12 @@ static void add_line_end(struct text *text, const struct event *event)
     text_add(text, event->overran == OVERRAN_HANGS  ? ", still hangs after "
                    : event->overran == OVERRAN_CAME ? ", came after "
                                                     : " after ");
-    add_duration(text, event->elapsed_ms);
+    event_add_duration(text, event->elapsed_ms);
     if (event->slow)
         text_add(text, ", slow");
     if (event->pause_ns > 0) {
         text_add(text, ", Retry-After ");
-        add_long_duration(text, event->pause_ns / NS_PER_MS);
+        event_add_long_duration(text, event->pause_ns / NS_PER_MS);
     }
     if (event->late)
         text_add(text, "; it came too late to count");
@@ -270,7 +236,7 @@ static void add_line_retry(struct text *text, const struct event *event)
     text_add(text, " of ");
     text_add_unsigned(text, event->retries_most);
     text_add(text, ", ");
-    add_duration(text, event->elapsed_ms);
+    event_add_duration(text, event->elapsed_ms);
     text_add(text, " after ");
     text_add(text, failure_label(event->kind, 0, label));
     add_error(text, event->error);
@@ -298,68 +264,15 @@ static void add_line_forced(struct text *text, const struct event *event)
     text_add(text, forced != NULL ? forced : circuit_state_name(event->to));
     if (event_is_force_ended(event)) {
         text_add(text, ", its time was over ");
-        add_long_duration(text, event->pause_ns / NS_PER_MS);
+        event_add_long_duration(text, event->pause_ns / NS_PER_MS);
         text_add(text, " ago");
         return;
     }
     if (event->pause_ns > 0) {
         text_add(text, " for ");
-        add_long_duration(text, event->pause_ns / NS_PER_MS);
+        event_add_long_duration(text, event->pause_ns / NS_PER_MS);
     }
     add_line_user(text, event);
-}
-
-/* What a health check saw: "connection refused" by its errno's name, a status, how a command ended. */
-static void add_check_result(struct text *text, const struct event *event)
-{
-    if (event->http_status != 0) {
-        text_add(text, " (http-");
-        text_add_unsigned(text, event->http_status);
-    } else if (event->failures != 0) {
-        text_add(text, " (exit status ");
-        text_add_unsigned(text, event->failures);
-    } else if (event->error != 0) {
-        text_add(text, " (");
-        text_add(text, errno_name(event->error));
-    } else {
-        return;
-    }
-    text_add(text, ")");
-}
-
-static void add_line_held(struct text *text, const struct event *event)
-{
-    static const char *const why[HOLD_REASONS] = {
-        [HOLD_REASON_NONE] = "the agent said so",
-        [HOLD_CHECK_FAILED] = "its health check fails",
-        [HOLD_CHECK_PASSED] = "its health check passes",
-        [HOLD_PATIENCE_OVER] = "its health check fails, but the patience with that is over",
-        [HOLD_FLEET_OPEN] = "open in the fleet",
-        [HOLD_FLEET_PROBE] = "this host probes for the fleet",
-        [HOLD_FLEET_CLOSED] = "not open in the fleet any more",
-        [HOLD_GIVEN_UP] = "the agent has no more to say",
-        [HOLD_RAN_OUT] = "the agent did not say it again",
-    };
-
-    if (event->reason == HOLD_CHECK_PASSED) {
-        text_add(text, why[HOLD_CHECK_PASSED]);
-        text_add(text, event->pause_ns > 0 ? ": a probe in " : ": the next call is the probe");
-        if (event->pause_ns > 0) {
-            add_long_duration(text, event->pause_ns / NS_PER_MS);
-            text_add(text, ", as its Retry-After asked");
-        }
-        return;
-    }
-    text_add(text, event->kind == HOLD_FLEET      ? "held open: "
-                   : event->kind == HOLD_UNPROBED ? "not probed: "
-                                                  : "let go: ");
-    text_add(text, event->reason < HOLD_REASONS ? why[event->reason] : why[HOLD_REASON_NONE]);
-    add_check_result(text, event);
-    if (event->reason == HOLD_RAN_OUT) {
-        text_add(text, ", ended ");
-        add_long_duration(text, event->pause_ns / NS_PER_MS);
-        text_add(text, " ago");
-    }
 }
 
 size_t event_outage_text(const struct event *event, char *buffer, size_t size)
@@ -385,7 +298,9 @@ size_t event_what(const struct event *event, char *buffer, size_t size)
     } else if (event->type == EVENT_FORCED) {
         add_line_forced(&text, event);
     } else if (event->type == EVENT_HELD) {
-        add_line_held(&text, event);
+        event_add_held(&text, event);
+    } else if (event->type == EVENT_ALERT) {
+        event_add_alert(&text, event);
     } else if (event->type == EVENT_RELOAD) {
         add_line_reload(&text, event);
     } else if (event->type == EVENT_RETRY) {

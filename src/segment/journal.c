@@ -23,6 +23,8 @@ static unsigned int reasons_of(unsigned int type)
         return NEUTRAL_REASONS;
     case EVENT_HELD:
         return HOLD_REASONS;
+    case EVENT_ALERT:
+        return ALERT_ENDS;
     default:
         return TRANSITION_REASONS;
     }
@@ -48,6 +50,11 @@ static void make_rest_sane(struct event *event)
     case EVENT_HELD:
         if (event->kind >= HOLDS)
             event->kind = HOLD_NONE;
+        break;
+    case EVENT_ALERT:
+        if (event->kind >= ALERT_KINDS)
+            event->kind = ALERT_OPEN;
+        event->said[sizeof event->said - 1] = '\0';
         break;
     case EVENT_FAILURE:
     case EVENT_OUTCOME:
@@ -119,6 +126,25 @@ uint64_t journal_oldest(const struct segment *segment)
     uint64_t oldest, head;
     journal_span(segment, &oldest, &head);
     return oldest;
+}
+
+/* Relaxed: the word stands alone, and who takes what first does not matter. */
+bool journal_take(struct segment *segment, uint64_t number)
+{
+    _Atomic uint64_t *word = &segment->map->events_alerted;
+    uint64_t untaken = atomic_load_explicit(word, memory_order_relaxed);
+
+    /* One beyond the journal's was never given: its owner has written there at will. */
+    const bool is_wrong = untaken > journal_head(segment);
+
+    return (number >= untaken || is_wrong) &&
+           atomic_compare_exchange_strong_explicit(word, &untaken, number + 1, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+uint64_t journal_untaken(const struct segment *segment)
+{
+    return atomic_load_explicit(&segment->map->events_alerted, memory_order_relaxed);
 }
 
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event)

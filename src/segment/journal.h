@@ -26,6 +26,14 @@ void journal_span(const struct segment *segment, uint64_t *oldest, uint64_t *hea
 bool journal_read(const struct segment *segment, uint64_t number, struct event *event);
 
 /*
+ * Takes an event for the alerts, of which each is told once, whoever reads the journal, and again after a restart. False:
+ * it was taken, or a later one was.
+ */
+bool journal_take(struct segment *segment, uint64_t number);
+/* The oldest one that nobody has taken; 0: none was ever. */
+uint64_t journal_untaken(const struct segment *segment);
+
+/*
  * A stamped slot, also outside the ring (the frozen last failure and transition of a circuit). Of two writers the one
  * with the higher number stays. The number is kept and given back modulo 2^32. Slots must lie on 4 bytes' boundary.
  */

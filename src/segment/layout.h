@@ -154,6 +154,7 @@ struct segment_header {
     _Atomic uint64_t log_lost;                 /* lines of SOCKFUSE_LOG that could not be written */
     _Atomic uint64_t swept_ns;                 /* wall clock: when a start last swept the folder */
     _Alignas(64) _Atomic uint64_t events_head; /* number of the next event */
+    _Atomic uint64_t events_alerted;           /* which an agent has not yet taken for its alerts (journal_take) */
     _Alignas(64) _Atomic uint64_t calls_due;   /* no call is overdue before (due.h) */
     _Atomic uint32_t calls_cursor;             /* the group where the next look at others' calls begins */
     _Atomic uint32_t owners_cursor;            /* the process that is asked next whether it lives */

@@ -158,6 +158,8 @@ static enum colour colour_of(const struct event *event)
     case EVENT_FORCED:
     case EVENT_HELD:
         return BOLD;
+    case EVENT_ALERT:
+        return YELLOW;
     default:
         return PLAIN;
     }

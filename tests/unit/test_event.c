@@ -504,6 +504,33 @@ static void an_agents_hold_tells_why_it_begins_and_ends(void **state)
         assert_non_null(hold_reason_name(reason));
 }
 
+static void an_alert_that_failed_tells_how(void **state)
+{
+    (void)state;
+    struct event event = event_of(EVENT_ALERT);
+    event.kind = ALERT_PROBE_FAILED;
+    event.reason = ALERT_EXITED;
+    event.failures = 7;
+    event.refused = 3;
+    strcpy(event.said, "curl: (7)\x1b");
+    assert_string_equal(json(&event), JSON_HEAD "\"alert\",\"alert\":\"probe-failed\",\"reason\":\"exit-status\","
+                                                "\"errno\":null,\"exit_status\":7,\"signal\":null,"
+                                                "\"said\":\"curl: (7)\\u001b\",\"left_out\":3}\n");
+    assert_string_equal(what(&event), "of probe-failed failed: exit status 7: curl: (7)\\x1b");
+    event.said[0] = '\0';
+    event.reason = ALERT_SIGNALLED;
+    event.failures = 9;
+    assert_string_equal(what(&event), "of probe-failed failed: ended by signal 9");
+    assert_non_null(strstr(json(&event), "\"exit_status\":null,\"signal\":9,\"said\":null,"));
+    event.reason = ALERT_NOT_EXECUTED;
+    event.error = ENOENT;
+    assert_string_equal(what(&event), "of probe-failed failed: it can't be executed (ENOENT)");
+    event.kind = ALERT_KINDS; /* shared memory may say anything */
+    event.reason = ALERT_ENDS;
+    assert_string_equal(what(&event), "of unknown failed: it is not known how");
+    assert_non_null(strstr(json(&event), "\"alert\":\"unknown\",\"reason\":\"unknown\""));
+}
+
 static void an_end_by_itself_is_the_callers_note_and_nobodys_word(void **state)
 {
     (void)state;
@@ -627,6 +654,7 @@ int main(void)
         cmocka_unit_test(what_a_user_did_names_the_user_and_the_command),
         cmocka_unit_test(a_forced_circuit_tells_the_word_and_both_states),
         cmocka_unit_test(an_agents_hold_tells_why_it_begins_and_ends),
+        cmocka_unit_test(an_alert_that_failed_tells_how),
         cmocka_unit_test(an_end_by_itself_is_the_callers_note_and_nobodys_word),
         cmocka_unit_test(names_can_not_break_a_line),
         cmocka_unit_test(the_longest_event_fits_whatever_its_names_hold),

@@ -44,6 +44,11 @@ static const char *const documented[][2] = {
     {"health_timeout", "2s"},
     {"health_rise", "2"},
     {"health_patience", "5"},
+    {"alert", "none"},
+    {"alert_on", "open close flapping"},
+    {"alert_every", "5m"},
+    {"alert_timeout", "30s"},
+    {"flapping", "10 openings in 1h"},
     {"connect_timeout", "10s"},
     {"response_timeout", "off"},
     {"enforce_timeouts", "no"},
@@ -413,7 +418,8 @@ static void the_table_of_keys_is_sound(void **state)
         char why[200];
         assert_true(key_set((enum key_index)index, &target, key->built_in, why, sizeof why));
         if (key->rule.type != VALUE_STATUSES && key->rule.type != VALUE_FAULTS && key->rule.type != VALUE_FALLBACK &&
-            key->rule.type != VALUE_CHECK && key->rule.type != VALUE_CAPACITY && key->rule.type != VALUE_QUORUM)
+            key->rule.type != VALUE_CHECK && key->rule.type != VALUE_COMMAND && key->rule.type != VALUE_FLAPPING &&
+            key->rule.type != VALUE_CAPACITY && key->rule.type != VALUE_QUORUM)
             assert_true(key->size == 1 || key->size == 4 || key->size == 8);
     }
     assert_int_equal(key_named("colour"), KEYS);

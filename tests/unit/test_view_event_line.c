@@ -14,6 +14,7 @@
 /* The command's parts are no library: a test that needs one brings it in as it is. */
 #include "view/duration.c"
 #include "view/event_line.c"
+#include "view/event_line_set.c"
 #include "view/json_members.c"
 #include "view/json_reader.c"
 
@@ -69,6 +70,8 @@ static void add_last(struct event *event, enum event_type type)
         };
     } else if (type == EVENT_RETRY) {
         event->retries_most = any(11);
+    } else if (type == EVENT_ALERT) {
+        memcpy(event->said, "curl: (7) \"x\"", any(2) * 14);
     } else if (type == EVENT_OPEN && event->from == CIRCUIT_CLOSED) {
         event->recent_kinds = any_kinds();
     } else if (type == EVENT_OPEN) {
@@ -98,9 +101,10 @@ static struct event any_event(enum event_type type)
         .injected = any(4) == 0,
         .slow = any(2) == 0,
         .verdict = (uint8_t)(1 + any(VERDICTS - 1)),
-        .kind = (uint8_t)(type == EVENT_FORCED ? any(FORCED_WORDS)
-                          : type == EVENT_HELD ? any(HOLDS)
-                                               : 1 + any(FAILURE_KINDS - 1)),
+        .kind = (uint8_t)(type == EVENT_FORCED  ? any(FORCED_WORDS)
+                          : type == EVENT_HELD  ? any(HOLDS)
+                          : type == EVENT_ALERT ? any(ALERT_KINDS)
+                                                : 1 + any(FAILURE_KINDS - 1)),
         .window_calls = any(50),
         .window_failed = any(20),
         .window_slow = any(20),
@@ -110,6 +114,7 @@ static struct event any_event(enum event_type type)
     };
     event.reason = (uint8_t)(type == EVENT_OUTCOME   ? any(NEUTRAL_REASONS)
                              : type == EVENT_HELD    ? any(HOLD_REASONS)
+                             : type == EVENT_ALERT   ? any(ALERT_ENDS)
                              : type == EVENT_REFUSED ? ADMIT_REFUSED_OPEN + any(ADMISSIONS - ADMIT_REFUSED_OPEN)
                                                      : any(TRANSITION_REASONS));
     add_last(&event, type);
