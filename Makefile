@@ -330,6 +330,8 @@ $(BUILD)/lint/%.tidy $(BUILD)/lint/%.deep: %.c $(TIDY_RULES)
 
 # What goes by the names of `sockfuse metrics`: alerts for Prometheus, and a dashboard for Grafana.
 METRICS := $(wildcard src/metrics/*.json src/metrics/*.yml)
+# Ready commands for a policy's `alert`.
+ALERTS := $(wildcard src/alerts/alert-*)
 # A manual page's section is how its name ends.
 MAN_PAGES := $(wildcard src/man/*.[1-8])
 section = $(patsubst .%,%,$(suffix $(1)))
@@ -351,6 +353,8 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	    $(call put,644,$(BUILD)/$(kind)/libsockfuse.so,$(DESTDIR)$(LIBDIR)/$(kind)/libsockfuse.so); } &&) :
 	[ ! -e $(DAEMON) ] || { install -d '$(DESTDIR)$(LIBEXECDIR)' && \
 	    $(call put,755,$(DAEMON),$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent); }
+	install -d '$(DESTDIR)$(LIBEXECDIR)'
+	$(foreach script,$(ALERTS),$(call put,755,$(script),$(DESTDIR)$(LIBEXECDIR)/$(notdir $(script))) &&) :
 	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
 	[ ! -e $(PAGE) ] || { install -d '$(DESTDIR)$(DATADIR)' && \
 	    $(call put,644,$(PAGE),$(DESTDIR)$(DATADIR)/report.html); }
@@ -368,6 +372,7 @@ uninstall: ## remove what install put there
 	    '$(DESTDIR)$(LIBDIR)/musl/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))
 	rm -f $(patsubst src/%,'$(DESTDIR)$(DATADIR)/%',$(METRICS))
+	rm -f $(patsubst src/alerts/%,'$(DESTDIR)$(LIBEXECDIR)/%',$(ALERTS))
 	rm -f $(INSTALLED_PAGES) '$(DESTDIR)$(COMPDIR)/sockfuse' '$(DESTDIR)$(DATADIR)/report.html'
 	rmdir '$(DESTDIR)$(LIBDIR)/32' '$(DESTDIR)$(LIBDIR)/musl' 2>/dev/null || :
 	-rmdir '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DATADIR)/policies' '$(DESTDIR)$(DATADIR)/metrics' '$(DESTDIR)$(DATADIR)'

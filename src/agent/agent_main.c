@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/agent_settings.h"
+#include "agent/alert.h"
 #include "agent/fleet_watch.h"
 #include "agent/health.h"
 #include "agent/service.h"
@@ -160,11 +161,13 @@ static int run(void)
     sweep_register(&agent.settings);
     health_register(loop);
     fleet_watch_start(loop, &agent.settings);
+    alert_register(loop);
     watched_start(loop, &watching);
     warnx("watches %zu polic%s in use", watched_count(), watched_count() == 1 ? "y" : "ies");
     service_ready(loop);
     ev_run(loop, 0);
     service_stopping();
+    alert_finish();
     watched_stop();
     fleet_watch_stop();
     ev_loop_destroy(loop);

@@ -51,7 +51,8 @@ static void finish(struct run *run)
         .output_length = is_whole ? report.length : 0,
     };
     take_out(run);
-    run->done(&result, run->context);
+    if (run->done != NULL)
+        run->done(&result, run->context);
     free(run->said);
     free(run);
 }
@@ -120,6 +121,17 @@ bool as_user_run(struct ev_loop *loop, const struct as_user_order *order,
     ev_child_start(loop, &run->ending);
     runs = run;
     return true;
+}
+
+void as_user_cancel(const void *context)
+{
+    for (struct run *run = runs; run != NULL; run = run->next) {
+        if (run->context != context)
+            continue;
+        run->done = NULL;
+        if (!run->has_ended)
+            kill(run->runner, SIGTERM);
+    }
 }
 
 unsigned int as_user_running(void)

@@ -30,6 +30,9 @@ struct as_user_result {
 bool as_user_run(struct ev_loop *loop, const struct as_user_order *order,
                  void (*done)(const struct as_user_result *result, void *context), void *context);
 
+/* What was begun with that context is ended, and nobody hears of it. */
+void as_user_cancel(const void *context);
+
 /* How many run, and of these that user's. */
 unsigned int as_user_running(void);
 unsigned int as_user_running_of(uid_t user);

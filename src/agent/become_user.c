@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -29,7 +30,7 @@
 /* A command may have so many processes and threads beside those that its user has already. */
 #define MORE_TASKS 64u
 #define DESCRIPTORS 1024u
-#define PATH_OF_COMMANDS "/usr/local/bin:/usr/bin:/bin"
+#define PATH_OF_COMMANDS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* --- who he is ---------------------------------------------------------------------------------------------------- */
 
@@ -148,4 +149,24 @@ bool become_user(const struct new_user *user, uint64_t limit_ms)
     if (user->user != 0)
         limit(RLIMIT_NPROC, user->tasks + MORE_TASKS);
     return (!user->is_another || change_user(user)) && chdir("/") == 0;
+}
+
+void execute_as_user(const char *const *words, char **environment)
+{
+    char *const *argv = (char *const *)(uintptr_t)words;
+    int code = ENOENT;
+    if (strchr(words[0], '/') != NULL) {
+        execve(words[0], argv, environment);
+        return;
+    }
+    for (const char *at = PATH_OF_COMMANDS; *at != '\0';) {
+        const size_t length = strcspn(at, ":");
+        char *path = format_text("%.*s/%s", (int)length, at, words[0]);
+        execve(path, argv, environment);
+        free(path);
+        if (errno != ENOENT && errno != ENOTDIR)
+            code = errno;
+        at += length + (at[length] == ':');
+    }
+    errno = code;
 }

@@ -27,4 +27,10 @@ bool become_user(const struct new_user *user, uint64_t limit_ms);
 /* Its environment, NULL at the end: what any has, and `more`. */
 char **environment_of_user(const struct new_user *user, const char *const *more);
 
+/*
+ * Executes a command, found in the usual folders if its name has no slash; no shell takes what is no program. Returns
+ * with errno if it can't be.
+ */
+void execute_as_user(const char *const *words, char **environment);
+
 #endif

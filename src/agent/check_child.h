@@ -1,8 +1,5 @@
 /*
- * check_child.h - makes a health check in a child of its own, as the user whose policy asked for it.
- *
- * The child has that user's rights and groups, no new privileges, no descriptor of the agent's, a clean environment and
- * a group of its own, which is killed when the time is over, or the agent dies. Names are resolved in it, too.
+ * check_child.h - makes a health check as the user whose policy asked for it (as_user.h). Names are resolved there, too.
  */
 #ifndef SOCKFUSE_AGENT_CHECK_CHILD_H
 #define SOCKFUSE_AGENT_CHECK_CHILD_H
@@ -15,7 +12,7 @@
 #include "agent/check_peer.h"
 
 struct check_order {
-    const char *value;       /* of health_check, as it is in force: what is done is what the file has (check_trust.h) */
+    const char *value;       /* of health_check, as it is in force: what is done is what the file has (trusted.h) */
     const char *identity;    /* of the policy */
     const char *target;      /* its name */
     const char *destination; /* the circuit's */
@@ -29,7 +26,7 @@ struct check_child;
 /* Begins one, and tells `done` of its end, from the loop. NULL: no child could be had (errno). */
 struct check_child *check_start(struct ev_loop *loop, const struct check_order *order,
                                 void (*done)(void *context, const struct check_result *result), void *context);
-/* Nobody is to hear of it: it is killed, and buried when it has ended. */
+/* Nobody is to hear of it: it is ended. */
 void check_cancel(struct check_child *child);
 
 #endif

@@ -20,13 +20,11 @@
 #include "guard/holding.h"
 #include "policy/check_value.h"
 #include "segment/circuits.h"
+#include "segment/processes.h"
 #include "view/output.h"
-#include "view/running.h"
 
 /* What is said is said again with each look; with no look for so long it ends. */
 #define HOLD_LASTS_NS (5 * NS_PER_S)
-/* The policies that run are read anew so often, while one of their circuits is open. */
-#define POLICIES_EVERY_NS (5 * NS_PER_S)
 /* Of a segment so many are looked after at a time, and of these so many checks are made at a time; and in all. */
 #define CIRCUITS_MAX 1024u
 #define CHECKS_EACH_MAX 16u
@@ -50,9 +48,6 @@ struct checked {
 struct health_segment {
     struct checked **at;
     size_t count, children;
-    bool has_running;
-    struct running running;
-    uint64_t running_ns; /* real clock: when they were read */
 };
 
 static void begin(struct watched *watched);
@@ -83,25 +78,15 @@ static struct guard guard_of(struct watched *watched)
 
 /* --- what runs ---------------------------------------------------------------------------------------------------- */
 
-static void forget_policies(struct health_segment *segment)
+static const struct target *target_of(struct watched *watched, const char *name)
 {
-    if (segment->has_running)
-        running_free(&segment->running);
-    segment->has_running = false;
-}
-
-static const struct target *target_of(struct health_segment *segment, const struct selected *selected, const char *name)
-{
-    const uint64_t now_ns = clock_real_ns();
-    if (!segment->has_running || now_ns - segment->running_ns > POLICIES_EVERY_NS) {
-        forget_policies(segment);
-        running_collect_in_force(&segment->running, selected);
-        segment->has_running = true;
-        segment->running_ns = now_ns;
-    }
+    struct process_view process;
+    uint32_t cursor = 0;
+    const struct policy *policy = watched_policy(watched);
     /* Where no program runs nobody is helped by a probe. */
-    const struct policy *policy = segment->running.process_count > 0 ? segment->running.shown : NULL;
-    return policy != NULL ? policy_target_named(policy, name) : NULL;
+    if (policy == NULL || !process_next(&watched->selected->segment, &cursor, &process))
+        return NULL;
+    return policy_target_named(policy, name);
 }
 
 /* --- one circuit -------------------------------------------------------------------------------------------------- */
@@ -210,7 +195,7 @@ static bool is_asked_for(const struct watched *watched, const struct checked *ch
 
 static void see(struct watched *watched, struct checked *checked, uint64_t now_ns)
 {
-    const struct target *target = target_of(of(watched), watched->selected, checked->target);
+    const struct target *target = target_of(watched, checked->target);
     struct circuit_view view;
     checked->is_seen = true;
     if (!is_asked_for(watched, checked, target, now_ns)) {
@@ -281,8 +266,6 @@ static void look(struct watched *watched, uint64_t now_ns)
     for (size_t i = segment->count; i-- > 0;)
         if (!segment->at[i]->is_seen)
             drop(watched, i, now_ns);
-    if (segment->count == 0)
-        forget_policies(segment);
 }
 
 static void begin(struct watched *watched)
@@ -295,7 +278,6 @@ static void end(struct watched *watched)
     struct health_segment *segment = of(watched);
     while (segment->count > 0)
         drop(watched, segment->count - 1, clock_circuit_ns());
-    forget_policies(segment);
     free(segment->at);
     free(segment);
     watched->data[watcher.number] = NULL;

@@ -27,6 +27,8 @@
 
 /* Who is asked to end has so long for it. */
 #define GRACE_MS 1000u
+/* What the child tells in place of an errno. */
+#define NO_COMMAND (-1)
 /* Rounds of killing: each ends all that were there, a millisecond apart. */
 #define ROUNDS_MAX 3000u
 
@@ -64,6 +66,15 @@ static void close_all_from(int first)
         close(fd);
 }
 
+static bool be_silent(void)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const bool good = null >= 0 && dup2(null, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0;
+    if (null >= 0)
+        close(null);
+    return good;
+}
+
 _Noreturn static void live_as_user(const struct as_user_order *order, const struct new_user *user, int input,
                                    int output, int trouble)
 {
@@ -73,15 +84,21 @@ _Noreturn static void live_as_user(const struct as_user_order *order, const stru
         give_up(trouble, errno);
     trouble = STDERR_FILENO + 1;
     close_all_from(trouble + 1);
+    if (order->is_silent && !be_silent())
+        give_up(trouble, errno);
     char **environment = environment_of_user(user, order->environment);
     if (!become_user(user, order->limit_ms))
         give_up(trouble, errno != 0 ? errno : EPERM);
     /* Behind the change of user, which takes both away: it is nobody's to look into, and ends with its runner. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (order->words == NULL)
+    environ = environment;
+    const char *const *words = order->words;
+    if (words == NULL && order->find_words == NULL)
         _exit(order->job(order->job_context));
-    execve(order->words[0], (char *const *)(uintptr_t)order->words, environment);
+    if (words == NULL && (words = order->find_words(order->job_context)) == NULL)
+        give_up(trouble, NO_COMMAND);
+    execute_as_user(words, environment);
     give_up(trouble, errno);
 }
 
@@ -190,8 +207,8 @@ static void note_exit(struct task *task)
     task->report.end = information.si_code == CLD_EXITED ? AS_USER_EXITED : AS_USER_SIGNALLED;
     task->report.code = information.si_status;
     if (read(task->trouble, &code, sizeof code) == (ssize_t)sizeof code) {
-        task->report.end = AS_USER_NOT_EXECUTED;
-        task->report.code = code;
+        task->report.end = code == NO_COMMAND ? AS_USER_NO_COMMAND : AS_USER_NOT_EXECUTED;
+        task->report.code = code == NO_COMMAND ? 0 : code;
     }
 }
 
@@ -248,8 +265,12 @@ static void watch(struct task *task)
             return;
         if (ready[0].revents != 0) {
             struct signalfd_siginfo information;
-            if (read(task->signals, &information, sizeof information) > 0)
-                note_exit(task);
+            while (read(task->signals, &information, sizeof information) > 0) {
+                if (information.ssi_signo == SIGTERM)
+                    ask_to_end(task, AS_USER_TIMED_OUT);
+                else
+                    note_exit(task);
+            }
         }
         if (ready[1].revents != 0 && !take_output(task))
             ready[1].fd = -1;
@@ -269,19 +290,25 @@ static void tell(const void *bytes, size_t length, int fd)
     }
 }
 
+/* Of its child's end, and that it is to end itself: what it watches over comes to an end with it. */
+static void signals_of_runner(sigset_t *heard)
+{
+    sigemptyset(heard);
+    sigaddset(heard, SIGCHLD);
+    sigaddset(heard, SIGTERM);
+}
+
 /* Nothing of the agent's but the way back to it: no socket, no segment's file, no signal handler. */
 static int start_anew(int report_to)
 {
-    sigset_t child;
+    sigset_t heard;
     report_to = dup3(report_to, STDERR_FILENO + 1, O_CLOEXEC) >= 0 || errno == EINVAL ? STDERR_FILENO + 1 : -1;
     close_all_from(STDERR_FILENO + 2);
-    signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_IGN); /* a terminal's is for the agent */
     signal(SIGHUP, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_SETMASK, &child, NULL);
+    signals_of_runner(&heard);
+    sigprocmask(SIG_SETMASK, &heard, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     return report_to;
 }
@@ -289,11 +316,10 @@ static int start_anew(int report_to)
 _Noreturn void runner_live(const struct as_user_order *order, int report_to)
 {
     struct task task = {.order = order, .from_ms = now_ms(), .report = {.end = AS_USER_LOST}};
-    sigset_t child;
+    sigset_t heard;
     report_to = start_anew(report_to);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    task.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    signals_of_runner(&heard);
+    task.signals = signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
     task.said = allocate(order->output_max + 1, 1);
     if (report_to >= 0 && task.signals >= 0 && begin(&task)) {
         watch(&task);

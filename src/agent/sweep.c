@@ -11,13 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/in_force.h"
 #include "agent/watched.h"
 #include "guard/sweeping.h"
 #include "view/output.h"
 
 struct swept {
-    struct in_force in_force;
     const struct policy *policy; /* of the present look */
     bool has_more;               /* something may end by itself */
 };
@@ -40,7 +38,6 @@ static void begin(struct watched *watched)
 
 static void end(struct watched *watched)
 {
-    in_force_free(&swept_of(watched)->in_force);
     free(swept_of(watched));
 }
 
@@ -64,7 +61,7 @@ static void look(struct watched *watched, uint64_t now_ns)
         return;
     struct guard guard = {.segment = watched->writable, .pid = own_pid, .target_named = target_named, .context = swept};
     memcpy(guard.program, "sockfuse-agent", sizeof "sockfuse-agent");
-    swept->policy = in_force_look(&swept->in_force, watched);
+    swept->policy = watched_policy(watched);
     sweeping_charge(&guard, now_ns);
     if (swept->has_more)
         swept->has_more = sweeping_tend(&guard, now_ns);

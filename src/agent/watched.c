@@ -91,6 +91,7 @@ static void end(struct place *place)
     for (unsigned int i = 0; i < state.watcher_count; i++)
         if (state.watchers[i]->end != NULL)
             state.watchers[i]->end(&place->watched);
+    in_force_free(&place->watched.in_force);
     if (place->watched.writable != NULL)
         select_detach(place->watched.writable);
     free(place->watched.writable);
@@ -271,6 +272,11 @@ void watched_stop(void)
     state.places = NULL;
     state.place_count = 0;
     found_close(&state.found);
+}
+
+const struct policy *watched_policy(struct watched *watched)
+{
+    return in_force_look(&watched->in_force, watched->selected);
 }
 
 void watched_each(void (*visit)(struct watched *watched, void *context), void *context)

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/in_force.h"
 #include "policy/agent_section.h"
 #include "segment/event.h"
 #include "view/select.h"
@@ -28,9 +29,13 @@ struct watched {
     struct segment *writable;        /* the same mapped to write; NULL: it can't be, which was said */
     uint64_t found_ns;               /* wall clock: what happened before is not told */
     uint64_t next;                   /* number of the next event */
+    struct in_force in_force;        /* for watched_policy alone */
     uint64_t missed;                 /* events that were overwritten before they could be read */
     void *data[WATCHERS_MAX];        /* by the watcher's number; free it in `end` */
 };
+
+/* The policy that is in force there as it is now (in_force.h); it stands until the next call. NULL: it is not known. */
+const struct policy *watched_policy(struct watched *watched);
 
 struct watcher {
     const char *name;

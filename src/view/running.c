@@ -9,7 +9,6 @@
 #include "view/running.h"
 #include "view/selected_policy.h"
 #include "policy/flat.h"
-#include "policy/identity.h"
 #include "segment/editions.h"
 #include "segment/handover.h"
 
@@ -119,8 +118,10 @@ static const struct policy *choose(const struct running *running)
     return running->last.policy != NULL ? running->last.policy : running->file;
 }
 
-static void collect(struct running *running, const struct selected *selected)
+void running_collect(struct running *running, const struct selected *selected)
 {
+    *running = (struct running){0};
+    running->file = policy_of_selected(selected, &running->file_why);
     if (selected->segment.map != NULL) {
         collect_processes(running, selected);
         collect_handover(running, selected);
@@ -128,27 +129,6 @@ static void collect(struct running *running, const struct selected *selected)
             collect_last(running, selected);
     }
     running->shown = choose(running);
-}
-
-void running_collect(struct running *running, const struct selected *selected)
-{
-    *running = (struct running){0};
-    running->file = policy_of_selected(selected, &running->file_why);
-    collect(running, selected);
-}
-
-void running_collect_in_force(struct running *running, const struct selected *selected)
-{
-    struct identity identity;
-    *running = (struct running){0};
-    if (identity_read(&identity, selected->identity)) {
-        if (identity.path == NULL)
-            running->file = policy_of_selected(selected, &running->file_why);
-        identity_free(&identity);
-    }
-    if (running->file == NULL && running->file_why == NULL)
-        running->file_why = copy_text("it was not asked for");
-    collect(running, selected);
 }
 
 static void edition_release(struct edition *edition)

@@ -46,11 +46,6 @@ struct running {
 
 /* Free it with running_free, after what was made of its policies. */
 void running_collect(struct running *running, const struct selected *selected);
-/*
- * The same without a look at the policy's file, which may be another user's, on a disk that is slow: `file` is known only
- * of a policy that was made of patterns alone.
- */
-void running_collect_in_force(struct running *running, const struct selected *selected);
 void running_free(struct running *running);
 
 /* How many programs run another revision than the file has now; 0 also if that is unknown. */

@@ -325,7 +325,7 @@ class AsTheirUser(Users):
             said = file.read()
         self.assertIn("\t".join(["Uid:", *4 * [str(uid)]]), said)
         self.assertIn("\t".join(["Gid:", *4 * ["65534"]]), said)
-        self.assertRegex(said, r"(?m)^Groups:\s*$")
+        self.assertRegex(said, r"(?m)^Groups:\s*65534 *$")
         self.assertRegex(said, r"(?m)^NoNewPrivs:\t1$")
         self.assertRegex(said, r"(?m)^CapEff:\t0+$")
         self.assertNotIn("SECRET", said)
