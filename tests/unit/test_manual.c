@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/alert_value.h"
 #include "policy/keys.h"
 
 #define PAGE "src/man/sockfuse.policy.5"
@@ -158,7 +159,16 @@ static void expect_what_it_takes(const struct item *item, const struct value_rul
         expect_limits(item, rule);
         expect_word(item, "off");
         break;
+    case VALUE_COMMAND:
+        snprintf(text, sizeof text, "%u bytes", ALERT_SIZE - 1);
+        expect_word(item, text);
+        break;
+    case VALUE_FLAPPING:
+        snprintf(text, sizeof text, "%u openings", FLAPPING_OPENINGS_MAX);
+        expect_word(item, text);
+        break;
     case VALUE_CHOICE:
+    case VALUE_WORDS:
         for (const struct choice *choice = rule->choices; choice->name != NULL; choice++)
             expect_word(item, choice->name);
         break;
