@@ -231,6 +231,13 @@ static bool parse_factor(const struct value_rule *rule, const char *text, uint64
 
 /* --- all --- */
 
+const char *choice_name(const struct choice *choices, uint64_t value)
+{
+    while (choices->name != NULL && choices->value != value)
+        choices++;
+    return choices->name != NULL ? choices->name : "unknown";
+}
+
 bool value_parse(const struct value_rule *rule, const char *text, uint64_t *value, char *why_text, size_t why_size)
 {
     const struct complaint why = {why_text, why_size};

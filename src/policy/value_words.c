@@ -95,10 +95,3 @@ bool value_parse_kinds(const struct value_rule *rule, const char *text, uint64_t
     }
     return *mask != 0 || complain_of_kind(rule, "", why);
 }
-
-const char *choice_name(const struct choice *choices, uint64_t value)
-{
-    while (choices->name != NULL && choices->value != value)
-        choices++;
-    return choices->name != NULL ? choices->name : "unknown";
-}

@@ -4,8 +4,11 @@
 #ifndef SOCKFUSE_POLICY_VALUE_WORDS_H
 #define SOCKFUSE_POLICY_VALUE_WORDS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "policy/complaint.h"
-#include "policy/value.h"
+#include "policy/value_rule.h"
 
 /* A list of words for messages and values; what does not fit is left out. */
 void value_add_word(char *list, size_t size, const char *separator, const char *word);

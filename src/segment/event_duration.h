@@ -1,5 +1,6 @@
 /*
- * event_duration.h - how long something took or takes, in an event's text. Private to the texts of events.
+ * event_duration.h - how long something took or takes, in an event's text. Private to
+ * event_text.c and event_agent.c.
  */
 #ifndef SOCKFUSE_SEGMENT_EVENT_DURATION_H
 #define SOCKFUSE_SEGMENT_EVENT_DURATION_H

@@ -1,6 +1,6 @@
 /*
  * event_line_draft.h - an event's line while it is read: its words and numbers, of which the type makes something.
- * Private to event_line.c.
+ * Private to event_line.c and event_line_set.c.
  */
 #ifndef SOCKFUSE_VIEW_EVENT_LINE_DRAFT_H
 #define SOCKFUSE_VIEW_EVENT_LINE_DRAFT_H

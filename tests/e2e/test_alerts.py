@@ -326,5 +326,250 @@ class Restarting(Alerts):
         program.kill()
 
 
+class AsTheirUsers(Users):
+    """Root's agent, and what policies of others name."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(up=False)
+        self.addCleanup(self.server.stop)
+        self.said = os.path.join(self.sandbox.folder, "agent.said")
+
+    def policy(self, uid, command, name="own.policy", **keys):
+        """A policy of that user's, under which a circuit opens."""
+        path = os.path.join(self.sandbox.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"[db]\nmatch = {self.server.destination}\nfailure_threshold = 1\nalert = {command}\n" +
+                       "".join(f"{key} = {value}\n" for key, value in keys.items()))
+        os.chown(path, uid, -1)
+        return path
+
+    def open(self, uid, path):
+        self.as_user(uid, SOCKFUSE, "run", "-p", path, "--", "curl", "-s", self.server.url)
+
+    def agent(self, *users):
+        with open(self.said, "ab") as said:
+            words = [word for uid in users for word in ("--user", str(uid))]
+            return self.sandbox.popen([SOCKFUSE, "agent", *FAST, *words], how="command", stderr=said,
+                                      env={"SOCKFUSE_STATE": None, "SECRET": "of the agent's"})
+
+    def failures(self, uid):
+        events = self.as_user(uid, SOCKFUSE, "events", "--json").stdout.split("\n")
+        return [event for event in (json.loads(line) for line in events if line) if event["event"] == "alert"]
+
+    def test_it_runs_as_the_user_whose_policy_names_it_and_with_nothing_of_roots(self):
+        uid = self.user()
+        command = recorder(self.sandbox.folder, "#!/bin/sh\n{ grep -E '^(Uid|Gid|NoNewPrivs|CapEff):' /proc/self/status "
+                           "| tr '\\t' '='; cat /etc/shadow; env; echo; cat; } > $0.of/.$$ 2>/dev/null\n"
+                           "mv $0.of/.$$ $0.of/$$\n", uid)
+        self.open(uid, self.policy(uid, command))
+        agent = self.agent(uid)
+        self.assertTrue(eventually(lambda: recorded(command), 60))
+        agent.terminate()
+        self.assertEqual(agent.wait(60), 0)
+        ((variables, event),) = recorded(command)
+        facts = {name: value for name, value in variables.items() if not name.startswith("SOCKFUSE_ALERT")}
+        self.assertEqual(facts.pop("PWD", "/"), "/")
+        facts.pop("_", None)
+        facts.pop("OLDPWD", None)
+        facts.pop("SHLVL", None)
+        self.assertEqual(facts, {
+            "Uid:": "=".join(4 * [str(uid)]), "Gid:": "=".join(4 * ["65534"]), "NoNewPrivs:": "1", "CapEff:": 16 * "0",
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SHELL": "/bin/sh",
+            "LANG": "C.UTF-8", "SOCKFUSE": "off", "HOME": "/", "USER": str(uid), "LOGNAME": str(uid)})
+        self.assertEqual((event["target"], event["alert"]), ("db", "open"))
+        self.assertEqual(self.failures(uid), [])
+
+    def test_a_file_that_others_can_write_or_that_is_not_the_users_is_refused_with_a_word(self):
+        other = self.user()
+
+        def swap(path):
+            os.unlink(path)
+            return path
+
+        def another(path):
+            os.rename(path, path + ".of-another")
+            os.chown(path + ".of-another", other, -1)
+            os.symlink(path + ".of-another", path)
+        spoils = ((lambda path: os.chmod(path, 0o646), "the policy's file can be written by others"),
+                  (another, "the policy's file belongs to another user"),
+                  (lambda path: os.mkfifo(swap(path)), "the policy's file is no plain file"),
+                  (swap, "the policy's file is not there"),
+                  (lambda path: os.symlink("/etc/shadow", swap(path)), "the policy's file can't be opened"),
+                  (lambda path: self.policy(uid, "none"), "the policy's file has no `alert` for it"))
+        command = recorder(self.sandbox.folder)
+        users = []
+        for spoil, why in spoils:
+            uid = self.user()
+            path = self.policy(uid, command, f"{uid}.policy")
+            self.open(uid, path)
+            if why.endswith("for it"):
+                self.policy(uid, "none", f"{uid}.policy")
+            else:
+                spoil(path)
+            users.append((uid, why))
+        for uid, why in users:
+            agent = self.agent(uid)
+            self.assertTrue(eventually(lambda uid=uid: self.failures(uid), 60), why)
+            (event,) = self.failures(uid)
+            self.assertEqual((event["reason"], event["said"]), ("not-trusted", why))
+            agent.terminate()
+            self.assertEqual(agent.wait(60), 0)
+        self.assertEqual(recorded(command), [])
+
+    def test_an_alert_of_o_or_of_no_file_is_never_executed(self):
+        uid = self.user()
+        command = recorder(self.sandbox.folder, uid=uid)
+        self.as_user(uid, SOCKFUSE, "run", "-t", self.server.destination, "-o", f"alert={command}", "-o",
+                     "failure_threshold=1", "--", "curl", "-s", self.server.url)
+        self.agent(uid)
+        self.assertTrue(eventually(lambda: self.failures(uid), 60))
+        (event,) = self.failures(uid)
+        self.assertEqual((event["reason"], event["said"]), ("not-trusted", "a policy without a file can't name one"))
+        self.assertEqual(recorded(command), [])
+
+    def test_others_alerts_go_out_while_one_users_events_pour_and_his_commands_hang(self):
+        hostile, calm = self.user(), self.user()
+        pour = os.path.join(self.sandbox.folder, "pour.policy")
+        with open(pour, "w", encoding="utf-8") as file:
+            file.write("[defaults]\nfailure_threshold = 1\nreset_timeout = 1ms\nreset_timeout_max = 1ms\njitter = 0%\n"
+                       "alert = sleep 1000\nalert_every = 1s\nalert_timeout = 10m\nalert_on = open probe-failed\n"
+                       "capacity = 512 circuits\n[127.0.0.1:1-400]\n")
+        os.chown(pour, hostile, -1)
+        program = ("import socket, itertools\nfor i in itertools.count():\n"
+                   "    s = socket.socket()\n    s.connect_ex(('127.0.0.1', 1 + i % 400))\n    s.close()\n")
+        crowd = [self.sandbox.popen([SOCKFUSE, "run", "-p", pour, "--", PYTHON, "-c", program], how="command",
+                                    env={"SOCKFUSE_STATE": None}, user=hostile, group=hostile, extra_groups=[])
+                 for _ in range(2)]
+        command = recorder(self.sandbox.folder, uid=calm)
+        path = self.policy(calm, command, alert_every="1s")
+        self.as_user(calm, SOCKFUSE, "run", "-p", path, "--", "true")
+        agent = self.agent()
+
+        def commands():
+            return subprocess.run(["pgrep", "-u", str(hostile), "-x", "sleep"], capture_output=True, text=True,
+                                  check=False).stdout.split()
+        self.assertTrue(eventually(lambda: len(commands()) == 8, 60), commands())
+        self.open(calm, path)
+        self.assertTrue(eventually(lambda: recorded(command), 60))
+        self.assertEqual(len(commands()), 8)
+        with open(f"/proc/{agent.pid}/status", encoding="utf-8") as file:
+            (resident,) = [int(line.split()[1]) for line in file if line.startswith("VmRSS")]
+        self.assertLess(resident, 65536, "KiB")
+        for process in crowd:
+            process.kill()
+        agent.kill()
+        for pid in commands():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+class Scripts(Alerts):
+    """The installed ones, against what they are for."""
+
+    def opened(self, command, **keys):
+        self.start(Server(up=False), command, **keys)
+        self.curl(7)
+
+    def test_a_webhook_gets_the_event(self):
+        got = []
+
+        def take(server, sock, number):
+            del server, number
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += sock.recv(65536)
+            head, _, body = request.partition(b"\r\n\r\n")
+            length = int(next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")).split()[1])
+            while len(body) < length:
+                body += sock.recv(65536)
+            got.append((head.decode(), json.loads(body)))
+            sock.sendall(b"HTTP/1.1 204 Well\r\nConnection: close\r\n\r\n")
+        hook = Server(take)
+        self.addCleanup(hook.stop)
+        self.opened(f"{SCRIPTS}/alert-webhook {hook.url}hook -H X-Of:us")
+        self.assertTrue(eventually(lambda: got, 60), self.failures())
+        ((head, event),) = got
+        self.assertTrue(head.startswith("POST /hook HTTP/1.1\r\n"), head)
+        self.assertIn("\r\nContent-Type: application/json\r\n", head)
+        self.assertIn("\r\nX-Of: us" if "X-Of: us" in head else "\r\nX-Of:us", head)
+        self.assertEqual((event["event"], event["alert"], event["destination"]),
+                         ("open", "open", self.server.destination))
+        self.assertIn(" is open: failure-threshold", event["text"])
+        self.assertEqual(self.ends(self.daemon), 0)
+        self.assertEqual(self.failures(), [])
+
+    def test_a_webhook_that_is_not_there_or_says_no_is_a_failure(self):
+        hook = Server(lambda server, sock, number: sock.recv(65536) and
+                      sock.sendall(b"HTTP/1.1 500 Ill\r\nContent-Length: 0\r\n\r\n"))
+        self.addCleanup(hook.stop)
+        self.opened(f"{SCRIPTS}/alert-webhook {hook.url}")
+        self.assertTrue(eventually(self.failures, 60))
+        (event,) = self.failures()
+        self.assertEqual((event["reason"], event["exit_status"]), ("exit-status", 22))
+        self.assertIn("500", event["said"])
+
+    def test_a_mail_goes_to_sendmail(self):
+        sendmail = recorder(self.sandbox.folder, '#!/bin/sh\n{ echo "$*"; cat; } > "$0.of/.$$" && '
+                                                 'mv "$0.of/.$$" "$0.of/$$"\n')
+        self.opened(f"{SCRIPTS}/alert-mail -s {sendmail} -f root@a.example ops@a.example on-call@a.example")
+        self.assertTrue(eventually(lambda: os.listdir(sendmail + ".of")[-1:] not in ([], [".x"]) and
+                                   not os.listdir(sendmail + ".of")[0].startswith("."), 60), self.failures())
+        (name,) = os.listdir(sendmail + ".of")
+        with open(os.path.join(sendmail + ".of", name), encoding="utf-8") as file:
+            words, _, mail = file.read().partition("\n")
+        self.assertEqual(words, "-i -- ops@a.example on-call@a.example")
+        head, _, body = mail.partition("\n\n")
+        headers = dict(line.split(": ", 1) for line in head.split("\n"))
+        self.assertEqual((headers["From"], headers["To"]), ("root@a.example", "ops@a.example, on-call@a.example"))
+        self.assertIn(f": {self.server.destination} is open: failure-threshold", headers["Subject"])
+        self.assertEqual(json.loads(body.strip().split("\n")[-1])["alert"], "open")
+        self.assertEqual(self.ends(self.daemon), 0)
+        self.assertEqual(self.failures(), [])
+
+    def test_a_mail_goes_to_a_server(self):
+        said = []
+
+        def take(server, sock, number):
+            del server, number
+            file = sock.makefile("rwb")
+
+            def answer(line):
+                file.write(line + b"\r\n")
+                file.flush()
+            answer(b"220 mail")
+            for line in file:
+                said.append(line.decode().rstrip("\r\n"))
+                if said[-1] == "DATA":
+                    answer(b"354 go on")
+                    for part in file:
+                        said.append(part.decode().rstrip("\r\n"))
+                        if said[-1] == ".":
+                            break
+                answer(b"221 bye" if said[-1] == "QUIT" else b"250 good")
+                if said[-1] == "QUIT":
+                    return
+        mail = Server(take)
+        self.addCleanup(mail.stop)
+        self.opened(f"{SCRIPTS}/alert-mail -u smtp://{mail.destination} -f a@a.example b@a.example c@a.example")
+        self.assertTrue(eventually(lambda: "QUIT" in said, 60), (said, self.failures()))
+        self.assertEqual([line.split(" SIZE")[0] for line in said if line.startswith(("MAIL", "RCPT"))],
+                         ["MAIL FROM:<a@a.example>", "RCPT TO:<b@a.example>", "RCPT TO:<c@a.example>"])
+        self.assertTrue(any(line.startswith("Subject: sockfuse on ") for line in said), said)
+
+    def test_a_line_goes_to_the_systems_log(self):
+        path = os.path.join(self.sandbox.folder, "log")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+            log.bind(path)
+            log.settimeout(60)
+            self.opened(f"{SCRIPTS}/alert-log -u {path} --socket-errors=on", alert_every="1s")
+            line = log.recv(4096).decode()
+            self.assertTrue(line.startswith("<28>"), line)  # daemon.warning
+            self.assertIn(f" sockfuse: {self.server.destination} is open: failure-threshold", line)
+            self.heal()
+            line = log.recv(4096).decode()
+            self.assertTrue(line.startswith("<29>"), line)  # daemon.notice
+            self.assertIn(" is closed again: ", line)
+
+
 if __name__ == "__main__":
     unittest.main()
