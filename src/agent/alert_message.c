@@ -16,7 +16,7 @@
 #include "view/output.h"
 
 /* Names are escaped: each of their bytes may become four, or six in JSON. */
-#define LINE_MAX_BYTES 16384u
+#define LINE_MAX_BYTES ((size_t)16384)
 #define KINDS_MAX 96u
 #define HOST_MAX 256u
 

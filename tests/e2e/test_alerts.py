@@ -347,11 +347,15 @@ class AsTheirUsers(Users):
     def open(self, uid, path):
         self.as_user(uid, SOCKFUSE, "run", "-p", path, "--", "curl", "-s", self.server.url)
 
-    def agent(self, *users):
+    def agent(self, *words):
+        """One of root's; only for some, so that it takes nothing of the tests beside."""
         with open(self.said, "ab") as said:
-            words = [word for uid in users for word in ("--user", str(uid))]
             return self.sandbox.popen([SOCKFUSE, "agent", *FAST, *words], how="command", stderr=said,
                                       env={"SOCKFUSE_STATE": None, "SECRET": "of the agent's"})
+
+    def says(self):
+        with open(self.said, encoding="utf-8") as file:
+            return file.read()
 
     def failures(self, uid):
         events = self.as_user(uid, SOCKFUSE, "events", "--json").stdout.split("\n")
@@ -362,8 +366,9 @@ class AsTheirUsers(Users):
         command = recorder(self.sandbox.folder, "#!/bin/sh\n{ grep -E '^(Uid|Gid|NoNewPrivs|CapEff):' /proc/self/status "
                            "| tr '\\t' '='; cat /etc/shadow; env; echo; cat; } > $0.of/.$$ 2>/dev/null\n"
                            "mv $0.of/.$$ $0.of/$$\n", uid)
-        self.open(uid, self.policy(uid, command))
-        agent = self.agent(uid)
+        path = self.policy(uid, command)
+        self.open(uid, path)
+        agent = self.agent("--user", str(uid))
         self.assertTrue(eventually(lambda: recorded(command), 60))
         agent.terminate()
         self.assertEqual(agent.wait(60), 0)
@@ -381,7 +386,7 @@ class AsTheirUsers(Users):
         self.assertEqual(self.failures(uid), [])
 
     def test_a_file_that_others_can_write_or_that_is_not_the_users_is_refused_with_a_word(self):
-        other = self.user()
+        uid, other = self.user(), self.user()
 
         def swap(path):
             os.unlink(path)
@@ -396,25 +401,18 @@ class AsTheirUsers(Users):
                   (lambda path: os.mkfifo(swap(path)), "the policy's file is no plain file"),
                   (swap, "the policy's file is not there"),
                   (lambda path: os.symlink("/etc/shadow", swap(path)), "the policy's file can't be opened"),
-                  (lambda path: self.policy(uid, "none"), "the policy's file has no `alert` for it"))
+                  (lambda path: self.policy(uid, "none", os.path.basename(path)),
+                   "the policy's file has no `alert` for it"))
         command = recorder(self.sandbox.folder)
-        users = []
-        for spoil, why in spoils:
-            uid = self.user()
-            path = self.policy(uid, command, f"{uid}.policy")
+        expected = {}
+        for number, (spoil, why) in enumerate(spoils):
+            path = self.policy(uid, command, f"{number}.policy")
             self.open(uid, path)
-            if why.endswith("for it"):
-                self.policy(uid, "none", f"{uid}.policy")
-            else:
-                spoil(path)
-            users.append((uid, why))
-        for uid, why in users:
-            agent = self.agent(uid)
-            self.assertTrue(eventually(lambda uid=uid: self.failures(uid), 60), why)
-            (event,) = self.failures(uid)
-            self.assertEqual((event["reason"], event["said"]), ("not-trusted", why))
-            agent.terminate()
-            self.assertEqual(agent.wait(60), 0)
+            spoil(path)
+            expected[path] = ("not-trusted", why)
+        self.agent("--user", str(uid))
+        self.assertTrue(eventually(lambda: len(self.failures(uid)) == len(expected), 60), self.failures(uid))
+        self.assertEqual({event["policy"]: (event["reason"], event["said"]) for event in self.failures(uid)}, expected)
         self.assertEqual(recorded(command), [])
 
     def test_an_alert_of_o_or_of_no_file_is_never_executed(self):
@@ -422,8 +420,8 @@ class AsTheirUsers(Users):
         command = recorder(self.sandbox.folder, uid=uid)
         self.as_user(uid, SOCKFUSE, "run", "-t", self.server.destination, "-o", f"alert={command}", "-o",
                      "failure_threshold=1", "--", "curl", "-s", self.server.url)
-        self.agent(uid)
-        self.assertTrue(eventually(lambda: self.failures(uid), 60))
+        self.agent("--user", str(uid))
+        self.assertTrue(eventually(lambda: self.failures(uid), 60), self.says())
         (event,) = self.failures(uid)
         self.assertEqual((event["reason"], event["said"]), ("not-trusted", "a policy without a file can't name one"))
         self.assertEqual(recorded(command), [])
@@ -444,7 +442,7 @@ class AsTheirUsers(Users):
         command = recorder(self.sandbox.folder, uid=calm)
         path = self.policy(calm, command, alert_every="1s")
         self.as_user(calm, SOCKFUSE, "run", "-p", path, "--", "true")
-        agent = self.agent()
+        agent = self.agent("-p", pour, "-p", path)
 
         def commands():
             return subprocess.run(["pgrep", "-u", str(hostile), "-x", "sleep"], capture_output=True, text=True,
