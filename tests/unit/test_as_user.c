@@ -141,7 +141,8 @@ static void a_command_is_that_user_and_has_nothing_of_the_agents(void **state)
                 "CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\n");
     expect_said("NoNewPrivs:\t1\n");
     expect_said("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
-    expect_said("HOME=/\nLANG=C.UTF-8\nLOGNAME=54321\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n");
+    expect_said(
+        "HOME=/\nLANG=C.UTF-8\nLOGNAME=54321\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n");
     expect_said("SOCKFUSE=off\nSOCKFUSE_ALERT=open\nUSER=54321\n");
     expect_said("folder: /\n");
     assert_null(strstr(bench.said, "evil"));
