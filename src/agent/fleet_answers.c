@@ -12,6 +12,8 @@
 #include "base/text.h"
 
 #define TAG_KIND 16u
+#define ELSEWHERE_MAX (FLEET_CIRCUITS / 2)
+_Static_assert(ELSEWHERE_MAX >= FLEET_LISTED_MAX, "all of a list has room");
 
 /* For messages: what the server said of it, or what we say. */
 static void fail(struct fleet *fleet, const struct fleet_reply *reply, const char *words)
@@ -49,7 +51,7 @@ static void take_time(struct fleet *fleet, const struct fleet_reply *reply, uint
     fleet->time_known = true;
 }
 
-/* A circuit that others have open, by its name; this host need not have it. */
+/* A circuit that others have open, by its name; this host need not have it. Whatever they list, its own have room. */
 static struct fleet_circuit *listed_circuit(struct fleet *fleet, const struct fleet_reply *name)
 {
     char text[FLEET_CIRCUIT_MAX];
@@ -61,7 +63,7 @@ static struct fleet_circuit *listed_circuit(struct fleet *fleet, const struct fl
     memcpy(text, name->text, name->length);
     text[name->length] = '\0';
     text[end - name->text] = '\0';
-    return fleet_at(fleet, fleet_place(fleet, text, text + (end - name->text) + 1));
+    return fleet_at(fleet, fleet_place(fleet, text, text + (end - name->text) + 1, ELSEWHERE_MAX));
 }
 
 static void take_list(struct fleet *fleet, enum fleet_command_kind kind, const struct fleet_reply *reply)

@@ -46,10 +46,10 @@ void fleet_free(struct fleet *fleet)
     free(fleet);
 }
 
-uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination)
+uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination, uint32_t elsewhere_max)
 {
     const size_t target_length = strlen(target), length = strlen(destination);
-    uint32_t found = FLEET_CIRCUIT_NONE;
+    uint32_t found = FLEET_CIRCUIT_NONE, elsewhere = 0;
     char name[FLEET_CIRCUIT_MAX];
 
     if (target_length == 0 || target_length >= TARGET_NAME_MAX || length == 0 || length >= DESTINATION_MAX)
@@ -64,7 +64,10 @@ uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destin
             found = found != FLEET_CIRCUIT_NONE ? found : i;
         else if (circuit->hash == hash && strcmp(circuit->name, name) == 0)
             return i;
+        elsewhere += circuit->name[0] != '\0' && !circuit->here;
     }
+    if (elsewhere >= elsewhere_max)
+        return FLEET_CIRCUIT_NONE;
     if (found != FLEET_CIRCUIT_NONE) {
         memset(&fleet->circuits[found], 0, sizeof fleet->circuits[found]);
         memcpy(fleet->circuits[found].name, name, target_length + 1 + length + 1);
@@ -75,7 +78,7 @@ uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destin
 
 uint32_t fleet_circuit(struct fleet *fleet, const char *target, const char *destination)
 {
-    const uint32_t number = fleet_place(fleet, target, destination);
+    const uint32_t number = fleet_place(fleet, target, destination, UINT32_MAX);
 
     if (number != FLEET_CIRCUIT_NONE && !fleet->circuits[number].here) {
         fleet->circuits[number].here = true;
@@ -127,7 +130,8 @@ struct fleet_wish fleet_wish(const struct fleet *fleet, uint32_t number, uint64_
     if (circuit == NULL || !circuit->here)
         return wish;
     const struct fleet_seen *const seen = &circuit->seen;
-    const bool probes = circuit->phase == FLEET_PROBES && seen->openings == circuit->openings_before;
+    const bool probes = circuit->phase == FLEET_PROBES && seen->openings == circuit->openings_before &&
+                        now_ns < circuit->lease_end_ns; /* an agent may have been stopped meanwhile */
     if (fleet_is_open(circuit, now_ns) && !probes && !circuit->distrusted)
         wish.held_until_ns = circuit->open_until_ns;
     wish.end_pause = probes && seen->state == CIRCUIT_OPEN && seen->retry_in_ns > 0;

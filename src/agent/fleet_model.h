@@ -176,8 +176,11 @@ void fleet_claims_end(struct fleet *fleet, const char *why);
 /* The claim to an opening lives on with it. */
 void fleet_claim_keep(struct fleet *fleet, struct fleet_circuit *circuit, uint64_t now_ns);
 
-/* The number of a circuit's place, taken if it has none. */
-uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination);
+/*
+ * The number of a circuit's place, taken if it has none; but not where there are so many already of circuits that this
+ * host does not have.
+ */
+uint32_t fleet_place(struct fleet *fleet, const char *target, const char *destination, uint32_t elsewhere_max);
 
 static inline struct fleet_circuit *fleet_at(struct fleet *fleet, uint32_t circuit)
 {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/fleet_model.h"
 #include "base/hash.h"
 
 #define THRESHOLD 3u
@@ -14,6 +15,8 @@
 #define PROBE_TIMEOUT_NS (10 * NS_PER_S)
 /* What the header of src/agent/fleet.h promises. */
 #define HOLD_NS (5 * NS_PER_S)
+/* Longer than a lease. */
+#define FLEET_FROZEN_NS (25 * NS_PER_S)
 
 uint64_t fleet_bench_draw(struct fleet_bench *bench, uint64_t below)
 {
@@ -70,6 +73,8 @@ static void send_command(void *context, const struct fleet_command *command)
 {
     struct fleet_host *host = context;
 
+    if (host->is_doomed && host->end == FLEET_END_KILLED)
+        return;
     if (host->count == FLEET_MESSAGES)
         abort();
     struct fleet_message *message = message_at(host, host->count++);
@@ -78,6 +83,11 @@ static void send_command(void *context, const struct fleet_command *command)
         .tag = command->tag,
         .command = command_keep(command),
     };
+    /* Stopped within a round: what it would have sent leaves when it goes on. */
+    if (host->is_doomed)
+        message->at_ns = host->bench->now_ns + FLEET_FROZEN_NS;
+    else if (host->ends_after > 0 && --host->ends_after == 0)
+        host->is_doomed = true;
 }
 
 void fleet_host_disconnect(struct fleet_host *host)
@@ -112,7 +122,7 @@ static void link_run(struct fleet_host *host)
         message->command = NULL;
         message->at_ns = bench->now_ns + bench->latency_ns;
     }
-    if (host->is_frozen)
+    if (host->is_frozen || host->is_doomed)
         return;
     while (host->count > 0 && message_at(host, 0)->reply != NULL && message_at(host, 0)->at_ns <= bench->now_ns) {
         struct fleet_message message = *message_at(host, 0);
@@ -120,7 +130,8 @@ static void link_run(struct fleet_host *host)
         host->first++;
         host->count--;
         host->last_reply_ns = bench->now_ns;
-        fleet_answer(host->fleet, message.tag, message.reply, host_now(host));
+        if (host->fleet != NULL)
+            fleet_answer(host->fleet, message.tag, message.reply, host_now(host));
         message_drop(&message);
     }
 }
@@ -204,6 +215,15 @@ static void program_calls(struct fleet_host *host)
 
 /* --- the agent --- */
 
+/* As the server has it, which ends it by its own clock. */
+static bool has_lease(const struct fleet_host *host)
+{
+    const struct fleet_circuit *const circuit = &host->fleet->circuits[host->circuit];
+    const char *const value = redis_value(host->bench->redis, "lease:payments\npayments.internal:443");
+
+    return value != NULL && strtoull(value, NULL, 16) == circuit->token;
+}
+
 static void agent_applies(struct fleet_host *host)
 {
     const struct fleet_wish wish = fleet_wish(host->fleet, host->circuit, host_now(host));
@@ -211,8 +231,10 @@ static void agent_applies(struct fleet_host *host)
     host->held_until_ns = wish.held_until_ns > host->clock_ns ? wish.held_until_ns - host->clock_ns : 0;
     if (host->held_until_ns > host->last_reply_ns + HOLD_NS)
         host->bench->held_too_long = true;
-    if (wish.end_pause && host->state == CIRCUIT_OPEN)
+    if (wish.end_pause && host->state == CIRCUIT_OPEN) {
         host->pause_end_ns = host->bench->now_ns;
+        host->bench->probed_without_lease |= !has_lease(host);
+    }
     if (wish.close && host->state == CIRCUIT_OPEN) {
         circuit_closes(host);
         host->closed_by_fleet++;
@@ -247,6 +269,25 @@ static void agent_looks(struct fleet_host *host)
         fleet_see(host->fleet, host->circuit, &seen, host_now(host));
     agent_applies(host);
     fleet_turn(host->fleet, host_now(host));
+}
+
+/* Between two instructions of its own: what the server is told, and what it answers, goes on. */
+static void meet_the_end(struct fleet_host *host)
+{
+    if (host->frozen_until_ns != 0 && host->bench->now_ns >= host->frozen_until_ns) {
+        host->is_frozen = false;
+        host->frozen_until_ns = 0;
+    }
+    if (!host->is_doomed)
+        return;
+    host->is_doomed = false;
+    if (host->end == FLEET_END_FROZEN) {
+        host->is_frozen = true;
+        host->frozen_until_ns = host->bench->now_ns + FLEET_FROZEN_NS;
+        return;
+    }
+    fleet_free(host->fleet); /* its last commands arrive all the same */
+    host->fleet = NULL;
 }
 
 static void agent_run(struct fleet_host *host)
@@ -335,11 +376,13 @@ void fleet_bench_run(struct fleet_bench *bench, uint64_t for_ns)
                 probe_ends(host);
             if (host->has_programs && (bench->ticks + i) % host->calls_every == 0)
                 program_calls(host);
-            if (host->fleet != NULL) {
-                link_run(host);
-                if (!host->is_frozen)
-                    agent_run(host);
-            }
+            link_run(host);
+            if (host->ends_with_lease && host->fleet != NULL &&
+                fleet_view(host->fleet, host->circuit, host_now(host)).probes)
+                host->is_doomed = !(host->ends_with_lease = false);
+            if (host->fleet != NULL && !host->is_frozen && !host->is_doomed)
+                agent_run(host);
+            meet_the_end(host);
         }
     }
 }

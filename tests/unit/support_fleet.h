@@ -39,6 +39,11 @@ struct fleet_host {
     struct fleet_message messages[FLEET_MESSAGES];
     unsigned int first, count;
     uint64_t connect_at_ns, last_reply_ns;
+    /* What becomes of its agent when so many commands more have left: 0: nothing. */
+    unsigned int ends_after;
+    enum fleet_end { FLEET_END_KILLED, FLEET_END_FROZEN } end;
+    bool is_doomed, ends_with_lease; /* also: as soon as it has heard that it has the lease, before it does anything */
+    uint64_t frozen_until_ns; /* by that */
     /* The circuit. */
     enum circuit_state state;
     uint64_t since_ns, pause_end_ns, probe_end_ns, openings, calls;
@@ -64,6 +69,7 @@ struct fleet_bench {
     uint64_t service_calls, probes;
     unsigned int leased_at_once, leased_at_once_most;
     bool held_too_long; /* beyond the last word */
+    bool probed_without_lease; /* an agent let its host probe by a lease that is not its own */
 };
 
 void fleet_bench_start(struct fleet_bench *bench, unsigned int hosts, uint64_t seed);
