@@ -95,6 +95,8 @@ void fleet_see(struct fleet *fleet, uint32_t number, const struct fleet_seen *se
         return;
     if (circuit->is_seen && seen->calls != circuit->seen.calls)
         circuit->called_ns = now_ns;
+    else if (!circuit->is_seen && seen->state != CIRCUIT_CLOSED && circuit->called_ns == 0)
+        circuit->called_ns = seen->since_ns; /* by a call it came to this */
     /* What others are to know at once: it opened, it closed, its probe failed. */
     if ((circuit->is_seen || seen->state != CIRCUIT_CLOSED) &&
         (seen->state != circuit->seen.state || seen->openings != circuit->seen.openings))

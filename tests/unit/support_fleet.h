@@ -43,7 +43,7 @@ struct fleet_host {
     unsigned int ends_after;
     enum fleet_end { FLEET_END_KILLED, FLEET_END_FROZEN } end;
     bool is_doomed, ends_with_lease; /* also: as soon as it has heard that it has the lease, before it does anything */
-    uint64_t frozen_until_ns; /* by that */
+    uint64_t frozen_until_ns;        /* by that */
     /* The circuit. */
     enum circuit_state state;
     uint64_t since_ns, pause_end_ns, probe_end_ns, openings, calls;
@@ -68,7 +68,7 @@ struct fleet_bench {
     /* What the service and the fleet saw. */
     uint64_t service_calls, probes;
     unsigned int leased_at_once, leased_at_once_most;
-    bool held_too_long; /* beyond the last word */
+    bool held_too_long;        /* beyond the last word */
     bool probed_without_lease; /* an agent let its host probe by a lease that is not its own */
 };
 

@@ -364,7 +364,8 @@ static void names_that_others_list_leave_room_for_this_hosts_own(void **state)
 static void rubbish_in_redis_is_passed_over(void **state)
 {
     static char huge[590];
-    const char *const names[] = {"", "\n", "payments", "payments\n", "\npayments.internal:443", huge, "\x1b[2J\n\xff:1"};
+    const char *const names[] = {
+        "", "\n", "payments", "payments\n", "\npayments.internal:443", huge, "\x1b[2J\n\xff:1"};
     const char *add[] = {"ZADD", "sockfuse:1:{/etc/sockfuse/web.policy}:open", "", ""};
     char score[32];
 
@@ -389,6 +390,24 @@ static void rubbish_in_redis_is_passed_over(void **state)
 }
 
 /* Others keep one counter that whoever writes last sets. */
+/* Its calls were over before the agent first looked, and its own pause is over. */
+static void a_circuit_that_was_open_when_it_was_first_seen_counts_as_called_then(void **state)
+{
+    (void)state;
+    bench.service_is_up = false;
+    for (unsigned int i = 0; i < 4; i++)
+        fleet_host_kill(&bench.hosts[i]);
+    run_until(fleet_bench_in_state(&bench, CIRCUIT_OPEN) == 4, 10 * NS_PER_S);
+    for (unsigned int i = 0; i < 4; i++)
+        bench.hosts[i].has_programs = false;
+    fleet_bench_run(&bench, 20 * NS_PER_S);
+    for (unsigned int i = 0; i < 4; i++)
+        fleet_host_start(&bench.hosts[i]);
+    for (unsigned int i = 0; i < 4; i++)
+        bench.hosts[i].circuit = fleet_circuit(bench.hosts[i].fleet, "payments", "payments.internal:443");
+    run_until(fleet_bench_held(&bench) == 4, 10 * NS_PER_S);
+}
+
 static void votes_of_all_hosts_count_and_not_the_last_writers(void **state)
 {
     (void)state;
@@ -421,7 +440,8 @@ static void a_redis_that_comes_and_goes_makes_no_circuit_flap(void **state)
     }
     for (unsigned int i = 0; i < 4; i++)
         assert_int_equal(bench.hosts[i].openings, openings[i]);
-    assert_int_equal(bench.hosts[0].refused + bench.hosts[1].refused + bench.hosts[2].refused + bench.hosts[3].refused, 0);
+    assert_int_equal(bench.hosts[0].refused + bench.hosts[1].refused + bench.hosts[2].refused + bench.hosts[3].refused,
+                     0);
 }
 
 int main(void)
@@ -451,6 +471,7 @@ int main(void)
         story(a_host_without_calls_gives_the_lease_back),
         story(names_that_others_list_leave_room_for_this_hosts_own),
         story(rubbish_in_redis_is_passed_over),
+        story(a_circuit_that_was_open_when_it_was_first_seen_counts_as_called_then),
         story(votes_of_all_hosts_count_and_not_the_last_writers),
         story(a_redis_that_comes_and_goes_makes_no_circuit_flap),
     };
