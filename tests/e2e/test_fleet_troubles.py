@@ -1,6 +1,5 @@
 """What can go wrong with many hosts: their agents die or stop at some step, the network is split, Redis dies, hangs,
 refuses, or is full of rubbish. Each agent speaks to Redis through a relay, by which the test sees and spoils what it says."""
-import json
 import os
 import shutil
 import signal
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
