@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/fleet_link.h"
+#include "view/output.h"
+
 static bool take(struct redis_url *url, const char *secret, size_t length, char *why, size_t why_size)
 {
     if (length == 0 || length >= sizeof url->password || memchr(secret, '\0', length) != NULL) {
@@ -72,7 +75,7 @@ static bool read_secret(struct redis_url *url, const char *from, char *why, size
     return false;
 }
 
-bool fleet_secret_address(struct redis_url *url, const struct agent_settings *settings, char *why, size_t why_size)
+static bool read_address(struct redis_url *url, const struct agent_settings *settings, char *why, size_t why_size)
 {
     if (!redis_url_parse(url, settings->fleet, why, why_size) ||
         !read_secret(url, settings->fleet_password, why, why_size))
@@ -80,4 +83,21 @@ bool fleet_secret_address(struct redis_url *url, const struct agent_settings *se
     memcpy(url->ca, settings->fleet_ca, sizeof url->ca);
     memcpy(url->certificate, settings->fleet_certificate, sizeof url->certificate);
     return true;
+}
+
+void fleet_secret_address(struct redis_url *url, const struct agent_settings *settings)
+{
+    char why[400];
+    const char *reason;
+
+    memset(url, 0, sizeof *url);
+    if (settings->fleet[0] == '\0')
+        return;
+    if (!read_address(url, settings, why, sizeof why))
+        warnx("fleet: %s", why);
+    else if (!fleet_link_is_possible(url, &reason))
+        warnx("fleet: %s", reason);
+    else
+        return;
+    explicit_bzero(url, sizeof *url);
 }

@@ -6,16 +6,13 @@
 #ifndef SOCKFUSE_AGENT_FLEET_SECRET_H
 #define SOCKFUSE_AGENT_FLEET_SECRET_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "policy/agent_section.h"
 #include "policy/redis_url.h"
 
 /*
- * Where the settings say that the fleet's Redis is, its password with it. False: `why` says what is wrong, without a word
- * of the URL or of what a file holds. A password that everybody may read is wrong.
+ * Where the settings say that the fleet's Redis is, its password with it; files are read anew. All zero: nowhere, or, after a
+ * message without a word of the URL or of what a file holds, it can't be had. A password that everybody may read can't.
  */
-bool fleet_secret_address(struct redis_url *url, const struct agent_settings *settings, char *why, size_t why_size);
+void fleet_secret_address(struct redis_url *url, const struct agent_settings *settings);
 
 #endif

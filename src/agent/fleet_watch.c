@@ -309,24 +309,6 @@ static void drop_link(struct watched *watched, void *context)
         leave(membership_of(watched), clock_circuit_ns());
 }
 
-/* Where its Redis is and how one gets in, of now: files are read anew. An empty one: nowhere, or that can't be. */
-static void read_address(const struct agent_settings *settings, struct redis_url *url)
-{
-    char why[400];
-    const char *reason;
-
-    memset(url, 0, sizeof *url);
-    if (settings->fleet[0] == '\0')
-        return;
-    if (!fleet_secret_address(url, settings, why, sizeof why))
-        warnx("fleet: %s", why);
-    else if (!fleet_link_is_possible(url, &reason))
-        warnx("fleet: %s", reason);
-    else
-        return;
-    explicit_bzero(url, sizeof *url);
-}
-
 static void open_link(const struct redis_url *url)
 {
     static const struct redis_url nowhere;
@@ -377,7 +359,7 @@ void fleet_watch_start(struct ev_loop *loop, const struct agent_settings *settin
     state.watcher = (struct watcher){.name = "fleet", .begin = begin, .look = look, .end = end};
     watched_register(&state.watcher);
     struct redis_url url;
-    read_address(settings, &url);
+    fleet_secret_address(&url, settings);
     open_link(&url);
     explicit_bzero(&url, sizeof url);
 }
@@ -388,7 +370,7 @@ void fleet_watch_set(const struct agent_settings *settings)
 
     fleet_self_name(settings, state.host_name);
     watched_each(rename_host, NULL);
-    read_address(settings, &url);
+    fleet_secret_address(&url, settings);
     if (memcmp(&url, &state.url, sizeof url) != 0) {
         watched_each(drop_link, NULL);
         fleet_link_close(state.link);

@@ -386,26 +386,3 @@ void fleet_bench_run(struct fleet_bench *bench, uint64_t for_ns)
         }
     }
 }
-
-bool fleet_host_is_held(const struct fleet_host *host)
-{
-    return host->held_until_ns > host->bench->now_ns;
-}
-
-unsigned int fleet_bench_held(const struct fleet_bench *bench)
-{
-    unsigned int count = 0;
-
-    for (unsigned int i = 0; i < bench->host_count; i++)
-        count += fleet_host_is_held(&bench->hosts[i]);
-    return count;
-}
-
-unsigned int fleet_bench_in_state(const struct fleet_bench *bench, enum circuit_state state)
-{
-    unsigned int count = 0;
-
-    for (unsigned int i = 0; i < bench->host_count; i++)
-        count += bench->hosts[i].state == state;
-    return count;
-}

@@ -82,9 +82,39 @@ void fleet_host_start(struct fleet_host *host);
 /* The link is gone with all that was on it; it comes again unless it is cut. */
 void fleet_host_disconnect(struct fleet_host *host);
 
-bool fleet_host_is_held(const struct fleet_host *host);
-unsigned int fleet_bench_held(const struct fleet_bench *bench);
-unsigned int fleet_bench_in_state(const struct fleet_bench *bench, enum circuit_state state);
+static inline bool fleet_host_is_held(const struct fleet_host *host)
+{
+    return host->held_until_ns > host->bench->now_ns;
+}
+
+static inline unsigned int fleet_bench_held(const struct fleet_bench *bench)
+{
+    unsigned int count = 0;
+
+    for (unsigned int i = 0; i < bench->host_count; i++)
+        count += fleet_host_is_held(&bench->hosts[i]);
+    return count;
+}
+
+static inline unsigned int fleet_bench_in_state(const struct fleet_bench *bench, enum circuit_state state)
+{
+    unsigned int count = 0;
+
+    for (unsigned int i = 0; i < bench->host_count; i++)
+        count += bench->hosts[i].state == state;
+    return count;
+}
+
 uint64_t fleet_bench_draw(struct fleet_bench *bench, uint64_t below);
+
+/* Runs until it is so, for `most` at the longest. For tests, which have cmocka and stdio. */
+#define fleet_run_until(bench, condition, most)                                                                        \
+    do {                                                                                                               \
+        const uint64_t until_ns = (bench)->now_ns + (most);                                                            \
+        while (!(condition) && (bench)->now_ns < until_ns)                                                             \
+            fleet_bench_run((bench), FLEET_TICK_NS);                                                                   \
+        if (!(condition))                                                                                              \
+            fail_msg("not within %d s: %s", (int)((most) / NS_PER_S), #condition);                                     \
+    } while (0)
 
 #endif
