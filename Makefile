@@ -13,6 +13,9 @@ LIBEXECDIR ?= $(PREFIX)/libexec/sockfuse
 DATADIR ?= $(PREFIX)/share/sockfuse
 MANDIR  ?= $(PREFIX)/share/man
 COMPDIR ?= $(PREFIX)/share/bash-completion/completions
+# Where systemd looks for units, of this machine's services and of each user's.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+USERUNITDIR ?= $(PREFIX)/lib/systemd/user
 
 BUILD   ?= build
 # The command knows where it will be installed. For one of another place, made of the same objects: a folder of its own.
@@ -110,7 +113,10 @@ PAGE_PARTS := $(BUILD)/page
 HAS_PARTS  := $(shell command -v node >/dev/null && [ -d $(PAGE_PARTS)/node_modules ] && \
                       cmp -s src/report/package-lock.json $(PAGE_PARTS)/package-lock.json && echo yes)
 
-all: $(LIBRARY) $(COMMAND) $(if $(EVENT_LOOP),$(DAEMON)) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
+# The agent's units, which know where the command is installed.
+UNITS   := $(PLACED)/systemd/system.service $(PLACED)/systemd/user.service
+
+all: $(LIBRARY) $(COMMAND) $(if $(EVENT_LOOP),$(DAEMON) $(UNITS)) $(if $(HAS_PARTS),$(PAGE)) ## build the library and the command (the default)
 
 # What is asked for by its whole path is known by the one name that it has here.
 $(filter $(CURDIR)/%,$(MAKECMDGOALS)): $(CURDIR)/%: % ;
@@ -157,6 +163,10 @@ $(COMMAND): $(CLI) $(CORE)
 $(DAEMON): $(AGENT) $(VIEW) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP) $(REDIS)
 
+$(UNITS): $(PLACED)/%: src/%.in $(PLACED)/libdir
+	@mkdir -p $(@D)
+	$(call Q,UNIT) sed 's,@BINDIR@,$(BINDIR),' $< >$@
+
 # The preprocessor turns the one table of symbols into the linker's lists: what the library exports, and under which
 # further names.
 $(BUILD)/exports.map $(BUILD)/aliases.ld: $(BUILD)/%: src/preload/%.in src/preload/symbols.def $(BUILD)/flags
@@ -191,7 +201,7 @@ $(SPEAKS_TLS): $(BUILD)/tls
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
-$(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR)
+$(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR) $(BINDIR)
 $(BUILD)/eventloop: remembered = $(EVENT_LOOP)
 $(BUILD)/redis: remembered = $(REDIS)
 $(BUILD)/tls: remembered = $(TLS)
@@ -352,7 +362,10 @@ install: all ## install under PREFIX (default /usr/local), below DESTDIR
 	$(foreach kind,32 musl,[ ! -e $(BUILD)/$(kind)/libsockfuse.so ] || { install -d '$(DESTDIR)$(LIBDIR)/$(kind)' && \
 	    $(call put,644,$(BUILD)/$(kind)/libsockfuse.so,$(DESTDIR)$(LIBDIR)/$(kind)/libsockfuse.so); } &&) :
 	[ ! -e $(DAEMON) ] || { install -d '$(DESTDIR)$(LIBEXECDIR)' && \
-	    $(call put,755,$(DAEMON),$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent); }
+	    $(call put,755,$(DAEMON),$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent) && \
+	    install -d '$(DESTDIR)$(UNITDIR)' '$(DESTDIR)$(USERUNITDIR)' && \
+	    $(call put,644,$(PLACED)/systemd/system.service,$(DESTDIR)$(UNITDIR)/sockfuse-agent.service) && \
+	    $(call put,644,$(PLACED)/systemd/user.service,$(DESTDIR)$(USERUNITDIR)/sockfuse-agent.service); }
 	install -d '$(DESTDIR)$(LIBEXECDIR)'
 	$(foreach script,$(ALERTS),$(call put,755,$(script),$(DESTDIR)$(LIBEXECDIR)/$(notdir $(script))) &&) :
 	$(call put,755,$(COMMAND),$(DESTDIR)$(BINDIR)/sockfuse)
@@ -368,6 +381,7 @@ uninstall: ## remove what install put there
 	@! grep -qsF '$(LIBDIR)/libsockfuse.so' '$(DESTDIR)/etc/ld.so.preload' || \
 	    { echo '$(DESTDIR)/etc/ld.so.preload names the library: take it out of there first' >&2; exit 1; }
 	rm -f '$(DESTDIR)$(BINDIR)/sockfuse' '$(DESTDIR)$(LIBEXECDIR)/sockfuse-agent' \
+	    '$(DESTDIR)$(UNITDIR)/sockfuse-agent.service' '$(DESTDIR)$(USERUNITDIR)/sockfuse-agent.service' \
 	    '$(DESTDIR)$(LIBDIR)/libsockfuse.so' '$(DESTDIR)$(LIBDIR)/32/libsockfuse.so' \
 	    '$(DESTDIR)$(LIBDIR)/musl/libsockfuse.so'
 	rm -f $(patsubst policies/%,'$(DESTDIR)$(DATADIR)/policies/%',$(wildcard policies/*.policy))

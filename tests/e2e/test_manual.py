@@ -198,7 +198,7 @@ class Completion(unittest.TestCase):
 
 class Pages(unittest.TestCase):
     def test_the_pages_are_good_mdoc(self):
-        self.assertEqual(len(PAGES), 3)
+        self.assertEqual(len(PAGES), 4)
         result = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *PAGES], capture_output=True, text=True, check=False)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
@@ -232,6 +232,8 @@ class Pages(unittest.TestCase):
             for name in "alerts.yml", "grafana-dashboard.json":
                 self.assertIn(f"usr/share/sockfuse/metrics/{name}", found)
             self.assertIn("usr/bin/sockfuse", found)
+            for whose in "system", "user":
+                self.assertIn(f"usr/lib/systemd/{whose}/sockfuse-agent.service", found)
             self.assertIn("usr/share/sockfuse/report.html", found)
             self.assertIn("usr/share/bash-completion/completions/sockfuse", found)
             self.make("uninstall", f"DESTDIR={folder}", "PREFIX=/usr")
