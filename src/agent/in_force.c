@@ -54,14 +54,16 @@ static struct policy *of_edition(const struct selected *selected, uint64_t revis
 const struct policy *in_force_look(struct in_force *in_force, const struct selected *selected)
 {
     const uint64_t revision = editions_last(&selected->segment);
-    if (in_force->read_ns != 0 && revision == in_force->revision)
+    /* A segment that was just made has none yet, and its first one is not to wait for that. */
+    uint64_t *read_ns = &in_force->read_ns[revision != 0];
+    if (*read_ns != 0 && revision == in_force->revision)
         return in_force->policy;
     const uint64_t now_ns = clock_real_ns();
-    if (in_force->read_ns != 0 && selected->is_foreign && now_ns - in_force->read_ns < READ_AGAIN_NS)
+    if (*read_ns != 0 && selected->is_foreign && now_ns - *read_ns < READ_AGAIN_NS)
         return in_force->policy;
     policy_free(in_force->policy);
     in_force->revision = revision;
-    in_force->read_ns = now_ns;
+    *read_ns = now_ns;
     in_force->policy = of_edition(selected, revision);
     if (in_force->policy == NULL)
         in_force->policy = of_patterns(selected);

@@ -17,7 +17,7 @@
 struct in_force {
     struct policy *policy; /* NULL: unknown */
     uint64_t revision;
-    uint64_t read_ns; /* real clock: when it was read; 0: never */
+    uint64_t read_ns[2]; /* real clock: when it was read last, as that of no revision, and of one; 0: never */
 };
 
 /* The policy as it is now; it stands until the next call. NULL: it is not known. */
