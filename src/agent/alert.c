@@ -13,6 +13,7 @@
 #include "agent/alert_send.h"
 #include "agent/alert_state.h"
 #include "agent/flapping.h"
+#include "agent/fleet_alert.h"
 #include "agent/watched.h"
 #include "base/clock.h"
 #include "segment/circuits.h"
@@ -34,6 +35,18 @@ struct alerted {
     struct alert_state state;
     struct flapping *flapping; /* NULL: it has not opened */
     struct alert_sending *sending;
+    struct asking *asking;
+};
+
+/* One of which the fleet is asked whether another host tells of it: with what it needs, whatever becomes of its circuit. */
+struct asking {
+    struct watched *watched;
+    struct alerted *of; /* NULL: gone */
+    struct user *user;
+    struct alert_told told;
+    struct event event;
+    struct flapping_rule flapping;
+    uint64_t limit_ns;
 };
 
 /* How many circuits of a user are kept. */
@@ -41,7 +54,8 @@ struct user {
     struct user *next;
     uid_t uid;
     size_t count;
-    bool was_told; /* that there are too many */
+    unsigned int asking; /* of how many the fleet is asked */
+    bool was_told;       /* that there are too many */
 };
 
 struct alert_segment {
@@ -208,22 +222,76 @@ static void note_end(void *context)
     alerted->sending = NULL; /* what waits is for the next look: a look for each end could be had by whoever likes */
 }
 
-static void send_one(struct watched *watched, struct alerted *alerted, const struct target *target, uint64_t now_ns)
+static void send_one(struct watched *watched, struct alerted *alerted, const struct alert_told *told, uint64_t limit_ns)
 {
-    const struct alert_told told = {.event = &alerted->state.event,
+    alerted->sending = alert_send(the_loop, watched, told, limit_ns, note_end, alerted);
+    if (alerted->sending == NULL)
+        alert_undone(&alerted->state, told->kind, told->event);
+}
+
+/* What the fleet says; another host's agent may be the one that tells. */
+static void note_answer(void *context, const struct fleet_claimed *claimed)
+{
+    struct asking *asking = context;
+    struct alerted *alerted = asking->of;
+    asking->user->asking--;
+    if (alerted != NULL) {
+        alerted->asking = NULL;
+        asking->told.identity = asking->watched->selected->identity;
+        asking->told.unasked = claimed->claim == CLAIM_ALONE ? claimed->word : "";
+        if (claimed->claim == CLAIM_OTHERS)
+            alert_ended(&alerted->state);
+        else
+            send_one(asking->watched, alerted, &asking->told, asking->limit_ns);
+    }
+    free(asking);
+}
+
+/* Of a call of this host's, or what its operator said, each host tells for itself. */
+static bool is_of_fleet(enum alert_kind kind)
+{
+    return kind == ALERT_OPEN || kind == ALERT_CLOSE || kind == ALERT_FLAPPING;
+}
+
+static void ask(struct watched *watched, struct alerted *alerted, const struct target *target,
+                const struct alert_told *told)
+{
+    struct asking *asking = allocate(1, sizeof *asking);
+    *asking = (struct asking){.watched = watched,
+                              .of = alerted,
+                              .user = of(watched)->user,
+                              .told = *told,
+                              .event = *told->event,
+                              .flapping = target->flapping,
+                              .limit_ns = target->alert_timeout_ns};
+    asking->told.event = &asking->event;
+    asking->told.flapping = &asking->flapping;
+    alerted->asking = asking;
+    asking->user->asking++;
+    fleet_alert_claim(watched, alerted->target, alerted->destination, alert_kind_name(told->kind),
+                      target->alert_every_ns, note_answer, asking);
+}
+
+static void tell(struct watched *watched, struct alerted *alerted, const struct target *target, uint64_t now_ns)
+{
+    const struct event event = alerted->state.event;
+    const struct alert_told told = {.event = &event,
                                     .kind = alerted->state.kind,
                                     .left_out = alerted->state.left_out,
                                     .left_out_on = alerted->state.left_out_on,
                                     .identity = watched->selected->identity,
-                                    .flapping = &target->flapping};
-    alerted->sending = alert_send(the_loop, watched, &told, target->alert_timeout_ns, note_end, alerted);
-    if (alerted->sending != NULL)
-        alert_began(&alerted->state, now_ns);
+                                    .flapping = &target->flapping,
+                                    .unasked = ""};
+    alert_began(&alerted->state, now_ns);
+    if (target->scope == SCOPE_FLEET && is_of_fleet(told.kind))
+        ask(watched, alerted, target, &told);
+    else
+        send_one(watched, alerted, &told, target->alert_timeout_ns);
 }
 
 static bool is_over(const struct alerted *alerted, const struct target *target, uint64_t now_ns)
 {
-    return alerted->sending == NULL &&
+    return alerted->sending == NULL && alerted->asking == NULL &&
            (target == NULL ||
             (alert_is_over(&alerted->state, target->alert_every_ns, now_ns) &&
              (alerted->flapping == NULL || flapping_is_over(alerted->flapping, &target->flapping, now_ns))));
@@ -234,6 +302,8 @@ static void drop(struct alert_segment *segment, size_t which)
     struct alerted *alerted = segment->at[which];
     if (alerted->sending != NULL)
         alert_forget(alerted->sending);
+    if (alerted->asking != NULL)
+        alerted->asking->of = NULL;
     free(alerted->flapping);
     free(alerted);
     segment->at[which] = segment->at[--segment->count];
@@ -250,8 +320,8 @@ static void look(struct watched *watched, uint64_t now_ns)
         struct alerted *alerted = segment->at[(segment->first + i) % segment->count];
         const struct target *target = alerted->state.is_waiting ? target_of(watched, alerted->target) : NULL;
         if (target != NULL && alert_is_due(&alerted->state, target->alert_every_ns, now_ns) &&
-            alert_may_send(watched->selected->uid))
-            send_one(watched, alerted, target, now_ns);
+            alert_may_send(watched->selected->uid, segment->user->asking))
+            tell(watched, alerted, target, now_ns);
     }
     for (size_t i = segment->count; i-- > 0;)
         if (is_over(segment->at[i], target_of(watched, segment->at[i]->target), now_ns))
@@ -284,10 +354,19 @@ static void send_all(struct watched *watched, void *context)
     for (size_t i = 0; i < segment->count; i++) {
         struct alerted *alerted = segment->at[i];
         const struct target *target = alerted->state.is_waiting ? target_of(watched, alerted->target) : NULL;
-        if (target != NULL && alert_is_due(&alerted->state, 0, 0) && alert_may_send(watched->selected->uid))
-            send_one(watched, alerted, target, clock_circuit_ns());
+        if (target != NULL && alert_is_due(&alerted->state, 0, 0) &&
+            alert_may_send(watched->selected->uid, segment->user->asking))
+            tell(watched, alerted, target, clock_circuit_ns());
     }
     (void)context;
+}
+
+static bool is_asking(void)
+{
+    for (const struct user *user = users; user != NULL; user = user->next)
+        if (user->asking > 0)
+            return true;
+    return false;
 }
 
 static void note_late(struct ev_loop *loop, ev_timer *timer, int events)
@@ -306,7 +385,7 @@ void alert_finish(void)
     limit.data = &is_late;
     ev_now_update(the_loop);
     ev_timer_start(the_loop, &limit);
-    while (alerts_sending() > 0 && !is_late) {
+    while ((alerts_sending() > 0 || is_asking()) && !is_late) {
         ev_run(the_loop, EVRUN_ONCE);
         watched_each(send_all, NULL);
     }

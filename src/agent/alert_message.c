@@ -68,6 +68,8 @@ static void add_summary(struct text *text, const struct alert_told *told)
         text_add(text, ": ");
         text_add(text, what);
     }
+    if (told->unasked[0] != '\0')
+        text_add(text, "; other hosts of the fleet may tell of it too");
     if (told->left_out > 0) {
         text_add(text, "; left out before it: ");
         text_add_unsigned(text, told->left_out);
@@ -97,7 +99,12 @@ static void add_input(struct text *text, const struct alert_told *told, const ch
         text_add(text, count++ > 0 ? "," : "");
         text_add_json(text, alert_kind_name(kind));
     }
-    text_add(text, "],\"text\":");
+    text_add(text, "],\"fleet_unasked\":");
+    if (told->unasked[0] != '\0')
+        text_add_json(text, told->unasked);
+    else
+        text_add(text, "null");
+    text_add(text, ",\"text\":");
     text_add_json(text, summary);
     text_add(text, "}\n");
 }

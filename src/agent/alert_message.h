@@ -25,6 +25,8 @@ struct alert_told {
     uint32_t left_out_on; /* bit n: enum alert_kind n */
     const char *identity; /* of the policy */
     const struct flapping_rule *flapping;
+    const char
+        *unasked; /* why the fleet could not be asked whether another host tells of it; "": it could, or is none */
 };
 
 /* No fact has a control character, or a byte that is no UTF-8. */

@@ -44,9 +44,9 @@ size_t alerts_sending(void)
     return sending_count;
 }
 
-bool alert_may_send(uid_t uid)
+bool alert_may_send(uid_t uid, unsigned int soon)
 {
-    const unsigned int own = as_user_running_of(uid);
+    const unsigned int own = as_user_running_of(uid) + soon;
     return own == 0 || (own < EACH_MAX && as_user_running() < ALL_MAX);
 }
 

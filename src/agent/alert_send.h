@@ -15,8 +15,8 @@
 /* A command that runs. */
 struct alert_sending;
 
-/* Whether one more of that user's may be begun now. */
-bool alert_may_send(uid_t uid);
+/* Whether one more of that user's may be begun now, of whom so many are about to. */
+bool alert_may_send(uid_t uid, unsigned int soon);
 
 /* Begins one; `ended` is called at its end. NULL: it could not be begun, and may be another time. */
 struct alert_sending *alert_send(struct ev_loop *loop, struct watched *watched, const struct alert_told *told,

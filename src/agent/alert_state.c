@@ -54,6 +54,13 @@ void alert_ended(struct alert_state *state)
     state->is_running = false;
 }
 
+void alert_undone(struct alert_state *state, enum alert_kind kind, const struct event *event)
+{
+    state->is_running = state->has_begun = false;
+    if (!state->is_waiting)
+        alert_happened(state, kind, event);
+}
+
 bool alert_is_over(const struct alert_state *state, uint64_t every_ns, uint64_t now_ns)
 {
     return !state->is_waiting && may_begin(state, every_ns, now_ns);

@@ -31,6 +31,8 @@ void alert_drop(struct alert_state *state);
 bool alert_is_due(const struct alert_state *state, uint64_t every_ns, uint64_t now_ns);
 void alert_began(struct alert_state *state, uint64_t now_ns);
 void alert_ended(struct alert_state *state);
+/* It could not be begun after all: it waits again, unless a later one does, and may begin at once. */
+void alert_undone(struct alert_state *state, enum alert_kind kind, const struct event *event);
 /* Whether nothing is kept of it but what is over. */
 bool alert_is_over(const struct alert_state *state, uint64_t every_ns, uint64_t now_ns);
 

@@ -13,6 +13,7 @@ from fixtures import (PRELOAD, PYTHON, ROOT, SOCKFUSE, ParallelSuite, Server, an
                       stay_silent)
 from test_agent import FAST, Agents  # noqa: E402
 from test_everybody import Users  # noqa: E402
+from test_fleet import Hosts  # noqa: E402
 
 load_tests = ParallelSuite.load(6)
 SCRIPTS = ROOT / "src/alerts"
@@ -103,7 +104,8 @@ class Telling(Alerts):
         self.curl(56)
         variables, event = self.await_told("open")
         (opened,) = [event for event in self.sandbox.events() if event["event"] == "open"]
-        more = {"host": socket.gethostname(), "alert": "open", "left_out": 0, "left_out_on": [], "text": event["text"]}
+        more = {"host": socket.gethostname(), "alert": "open", "left_out": 0, "left_out_on": [], "fleet_unasked": None,
+                "text": event["text"]}
         self.assertEqual(event, {**{key: value for key, value in opened.items() if key != "owner"}, **more})
         destination = self.server.destination
         self.assertEqual(event["text"], f"{destination} is open: failure-threshold, 1 failure (reset), pause 10s")
@@ -566,6 +568,36 @@ class Scripts(Alerts):
             line = log.recv(4096).decode()
             self.assertTrue(line.startswith("<29>"), line)  # daemon.notice
             self.assertIn(" is closed again: ", line)
+
+
+class OfFleet(Hosts):
+    def keys(self):
+        self.command = recorder(self.folder)
+        return f"alert = {self.command}\nalert_on = open close probe-failed\nalert_every = 1s\n"
+
+    def told(self):
+        return [event["alert"] for _, event in recorded(self.command)]
+
+    def test_what_many_hosts_see_is_told_by_one(self):
+        hosts = self.hosts[:4]
+        self.service.down()
+        self.fail_on(*hosts)
+        self.assertTrue(eventually(lambda: all(host.is_held() for host in hosts), 60), [host.says() for host in hosts])
+        self.assertTrue(eventually(lambda: self.told() == ["open"], 60), self.told())
+        self.service.up()
+
+        def all_are_closed():
+            for host in hosts:
+                host.call()
+            return all(host.status()["state"] == "closed" and not host.is_held() for host in hosts)
+        self.assertTrue(eventually(all_are_closed, 60), [host.status() for host in hosts])
+        self.assertTrue(eventually(lambda: "close" in self.told(), 60), self.told())
+        for host in self.hosts:  # what still waits is told by those that end
+            host.agent.terminate()
+        for host in self.hosts:
+            self.assertEqual(host.agent.wait(60), 0, host.says())
+        self.assertEqual(self.told(), ["open", "close"])
+        self.assertEqual([event["fleet_unasked"] for _, event in recorded(self.command)], [None, None])
 
 
 if __name__ == "__main__":

@@ -117,8 +117,13 @@ class Host:
 
 
 @unittest.skipUnless(os.geteuid() == 0, "network namespaces need root")
-class Fleet(unittest.TestCase):
+class Hosts(unittest.TestCase):
+    """Some hosts, each with an agent, and one Redis."""
     quorum = "2"
+
+    def keys(self):
+        """More of the target's, as lines."""
+        return ""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="sf-fleet-")
@@ -130,7 +135,7 @@ class Fleet(unittest.TestCase):
         self.policy = os.path.join(self.folder, "fleet.policy")
         self.settings = os.path.join(self.folder, "agent.conf")
         self.write(self.policy, f"[service]\nmatch = unix:{self.service.path}\nfailure_threshold = 2\njitter = 0%\n"
-                                f"reset_timeout = 3s\nscope = fleet\nfleet_quorum = {self.quorum}\n")
+                                f"reset_timeout = 3s\nscope = fleet\nfleet_quorum = {self.quorum}\n{self.keys()}")
         self.write(self.settings, f"[agent]\nfleet = redis+unix:{self.redis.path}\nlook_every = 100ms\n")
         self.hosts = [Host(self, self, number) for number in range(HOSTS)]
         for host in self.hosts:
@@ -150,6 +155,9 @@ class Fleet(unittest.TestCase):
         for host in hosts:
             self.assertEqual([host.call() for _ in range(2)], ["ConnectionRefusedError"] * 2)
 
+
+@unittest.skipUnless(os.geteuid() == 0, "network namespaces need root")
+class Fleet(Hosts):
     def test_what_two_hosts_find_out_all_know_and_one_probe_serves_all(self):
         hosts = self.hosts
         self.assertEqual(hosts[0].call(), "answered")

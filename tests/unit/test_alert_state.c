@@ -105,6 +105,21 @@ static void what_is_dropped_is_not_counted_either(void **state)
     expect_begin(&alert, ALERT_OPEN, 0, 0);
 }
 
+static void one_that_could_not_be_begun_waits_again_unless_a_later_one_does(void **state)
+{
+    struct alert_state alert = {0};
+    const struct event event = {.pid = 7};
+    (void)state;
+    happens(&alert, ALERT_OPEN);
+    expect_begin(&alert, ALERT_OPEN, 0, 0);
+    alert_undone(&alert, ALERT_OPEN, &event);
+    assert_int_equal(alert.event.pid, 7);
+    expect_begin(&alert, ALERT_OPEN, 0, 0);
+    happens(&alert, ALERT_CLOSE);
+    alert_undone(&alert, ALERT_OPEN, &event);
+    expect_begin(&alert, ALERT_CLOSE, 0, 0);
+}
+
 static void a_circuit_flaps_that_opens_so_often_within_the_span_and_is_counted_anew(void **state)
 {
     const struct flapping_rule rule = {.span_ns = NS_PER_MINUTE, .openings = 3};
@@ -149,6 +164,7 @@ int main(void)
         cmocka_unit_test(of_those_that_wait_the_last_one_is_sent_with_how_many_there_were),
         cmocka_unit_test(what_tells_more_stays),
         cmocka_unit_test(what_is_dropped_is_not_counted_either),
+        cmocka_unit_test(one_that_could_not_be_begun_waits_again_unless_a_later_one_does),
         cmocka_unit_test(a_circuit_flaps_that_opens_so_often_within_the_span_and_is_counted_anew),
         cmocka_unit_test(a_rule_that_changes_or_a_clock_of_no_sense_overruns_nothing),
     };
