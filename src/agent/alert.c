@@ -54,8 +54,8 @@ struct user {
     struct user *next;
     uid_t uid;
     size_t count;
-    unsigned int asking; /* of how many the fleet is asked */
-    bool was_told;       /* that there are too many */
+    struct alert_user alerts;
+    bool was_told; /* that there are too many */
 };
 
 struct alert_segment {
@@ -224,7 +224,8 @@ static void note_end(void *context)
 
 static void send_one(struct watched *watched, struct alerted *alerted, const struct alert_told *told, uint64_t limit_ns)
 {
-    alerted->sending = alert_send(the_loop, watched, told, limit_ns, note_end, alerted);
+    const struct alert_sender sender = {&of(watched)->user->alerts, note_end, alerted};
+    alerted->sending = alert_send(the_loop, watched, told, limit_ns, &sender);
     if (alerted->sending == NULL)
         alert_undone(&alerted->state, told->kind, told->event);
 }
@@ -234,7 +235,7 @@ static void note_answer(void *context, const struct fleet_claimed *claimed)
 {
     struct asking *asking = context;
     struct alerted *alerted = asking->of;
-    asking->user->asking--;
+    asking->user->alerts.asking--;
     if (alerted != NULL) {
         alerted->asking = NULL;
         asking->told.identity = asking->watched->selected->identity;
@@ -267,7 +268,7 @@ static void ask(struct watched *watched, struct alerted *alerted, const struct t
     asking->told.event = &asking->event;
     asking->told.flapping = &asking->flapping;
     alerted->asking = asking;
-    asking->user->asking++;
+    asking->user->alerts.asking++;
     fleet_alert_claim(watched, alerted->target, alerted->destination, alert_kind_name(told->kind),
                       target->alert_every_ns, note_answer, asking);
 }
@@ -320,7 +321,7 @@ static void look(struct watched *watched, uint64_t now_ns)
         struct alerted *alerted = segment->at[(segment->first + i) % segment->count];
         const struct target *target = alerted->state.is_waiting ? target_of(watched, alerted->target) : NULL;
         if (target != NULL && alert_is_due(&alerted->state, target->alert_every_ns, now_ns) &&
-            alert_may_send(watched->selected->uid, segment->user->asking))
+            alert_may_send(&segment->user->alerts))
             tell(watched, alerted, target, now_ns);
     }
     for (size_t i = segment->count; i-- > 0;)
@@ -354,8 +355,7 @@ static void send_all(struct watched *watched, void *context)
     for (size_t i = 0; i < segment->count; i++) {
         struct alerted *alerted = segment->at[i];
         const struct target *target = alerted->state.is_waiting ? target_of(watched, alerted->target) : NULL;
-        if (target != NULL && alert_is_due(&alerted->state, 0, 0) &&
-            alert_may_send(watched->selected->uid, segment->user->asking))
+        if (target != NULL && alert_is_due(&alerted->state, 0, 0) && alert_may_send(&segment->user->alerts))
             tell(watched, alerted, target, clock_circuit_ns());
     }
     (void)context;
@@ -364,7 +364,7 @@ static void send_all(struct watched *watched, void *context)
 static bool is_asking(void)
 {
     for (const struct user *user = users; user != NULL; user = user->next)
-        if (user->asking > 0)
+        if (user->alerts.asking > 0)
             return true;
     return false;
 }

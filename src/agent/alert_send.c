@@ -24,8 +24,7 @@
 
 struct alert_sending {
     struct watched *watched; /* NULL: gone */
-    void (*ended)(void *context);
-    void *context;
+    struct alert_sender sender;
     enum alert_kind kind;
     uint64_t left_out;
     char target[TARGET_NAME_MAX], destination[DESTINATION_MAX];
@@ -44,10 +43,10 @@ size_t alerts_sending(void)
     return sending_count;
 }
 
-bool alert_may_send(uid_t uid, unsigned int soon)
+bool alert_may_send(const struct alert_user *user)
 {
-    const unsigned int own = as_user_running_of(uid) + soon;
-    return own == 0 || (own < EACH_MAX && as_user_running() < ALL_MAX);
+    const unsigned int own = user->sending + user->asking;
+    return own == 0 || (own < EACH_MAX && sending_count < ALL_MAX);
 }
 
 /* As that user: the file's words; what keeps them from being executed is said. */
@@ -133,20 +132,21 @@ static void note_end(const struct as_user_result *result, void *context)
     struct alert_sending *sending = context;
     const bool is_good = result->end == AS_USER_EXITED && result->code == 0;
     sending_count--;
+    sending->sender.user->sending--;
     if (sending->watched != NULL && sending->watched->writable != NULL && !is_good)
         report_failure(sending, result);
     if (sending->watched != NULL)
-        sending->ended(sending->context);
+        sending->sender.ended(sending->sender.context);
     free(sending);
 }
 
 struct alert_sending *alert_send(struct ev_loop *loop, struct watched *watched, const struct alert_told *told,
-                                 uint64_t limit_ns, void (*ended)(void *context), void *context)
+                                 uint64_t limit_ns, const struct alert_sender *sender)
 {
     struct alert_sending *sending = allocate(1, sizeof *sending);
     struct alert_message message;
-    *sending = (struct alert_sending){
-        .watched = watched, .ended = ended, .context = context, .kind = told->kind, .left_out = told->left_out};
+    *sending =
+        (struct alert_sending){.watched = watched, .sender = *sender, .kind = told->kind, .left_out = told->left_out};
     memcpy(sending->target, told->event->target, sizeof sending->target);
     memcpy(sending->destination, told->event->destination, sizeof sending->destination);
     const struct source source = {watched->selected->identity, sending->target, watched->selected->uid};
@@ -166,6 +166,7 @@ struct alert_sending *alert_send(struct ev_loop *loop, struct watched *watched, 
         return NULL;
     }
     sending_count++;
+    sender->user->sending++;
     return sending;
 }
 

@@ -15,12 +15,22 @@
 /* A command that runs. */
 struct alert_sending;
 
-/* Whether one more of that user's may be begun now, of whom so many are about to. */
-bool alert_may_send(uid_t uid, unsigned int soon);
+/* Of one user: how many run, and of how many the fleet is asked. It stands as long as the agent. */
+struct alert_user {
+    unsigned int sending, asking;
+};
+/* Whether one more of that user's may be begun now. */
+bool alert_may_send(const struct alert_user *user);
 
-/* Begins one; `ended` is called at its end. NULL: it could not be begun, and may be another time. */
+/* Who is told of its end. */
+struct alert_sender {
+    struct alert_user *user;
+    void (*ended)(void *context);
+    void *context;
+};
+/* Begins one. NULL: it could not be begun, and may be another time. */
 struct alert_sending *alert_send(struct ev_loop *loop, struct watched *watched, const struct alert_told *told,
-                                 uint64_t limit_ns, void (*ended)(void *context), void *context);
+                                 uint64_t limit_ns, const struct alert_sender *sender);
 /* Its segment is gone: it goes on, and nobody hears how it ends. */
 void alert_forget(struct alert_sending *sending);
 

@@ -1,6 +1,7 @@
 """Alerts: which events start the command, what it is told, how often, and what the journal says of one that fails."""
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -195,6 +196,24 @@ class Telling(Alerts):
         self.await_told("open", "open")
         self.assertEqual({event["destination"] for _, event in self.told()},
                          {self.server.destination, other.destination})
+
+
+    def test_health_checks_that_hang_keep_no_alert_from_being_sent(self):
+        servers = [Server(up=False) for _ in range(12)]
+        for server in servers:
+            self.addCleanup(server.stop)
+        self.command = recorder(self.sandbox.folder)
+        hang = recorder(self.sandbox.folder, '#!/bin/sh\n: > "$0.of/$$"\nexec sleep 1000\n')
+        self.sandbox.guard(*servers, failure_threshold=1, alert=self.command, alert_on="open forced", alert_every="1s",
+                           health_check=f"command {hang}", health_timeout="1m")
+        self.sandbox.popen(["sleep", "100"])
+        self.agent(*FAST)
+        self.sandbox.run(["curl", "-s", *(server.url for server in servers)])
+        self.await_told(*12 * ["open"])
+        self.assertTrue(eventually(lambda: len(os.listdir(hang + ".of")) == 12, 60))
+        self.sandbox.clock.advance_seconds(1)
+        self.sandbox.sockfuse("open", servers[0].destination)
+        self.await_told(*12 * ["open"], "forced")
 
 
 class Failing(Alerts):
@@ -415,6 +434,20 @@ class AsTheirUsers(Users):
         self.assertTrue(eventually(lambda: len(self.failures(uid)) == len(expected), 60), self.failures(uid))
         self.assertEqual({event["policy"]: (event["reason"], event["said"]) for event in self.failures(uid)}, expected)
         self.assertEqual(recorded(command), [])
+
+    def test_a_mail_that_would_need_more_rights_is_not_waited_for(self):
+        uid = self.user()
+        sendmail = recorder(self.sandbox.folder)
+        os.chmod(sendmail, 0o2755)
+        script = os.path.join(self.sandbox.folder, "alert-mail")  # users may be kept from where the tests lie
+        shutil.copy(SCRIPTS / "alert-mail", script)
+        path = self.policy(uid, f"{script} -s {sendmail} ops@a.example")
+        self.open(uid, path)
+        self.agent("-p", path)
+        self.assertTrue(eventually(lambda: self.failures(uid), 60), self.says())
+        (event,) = self.failures(uid)
+        self.assertEqual((event["exit_status"], event["said"]),
+                         (1, f"alert-mail: {sendmail} needs more rights than root's agent"[:63]))
 
     def test_an_alert_of_o_or_of_no_file_is_never_executed(self):
         uid = self.user()
