@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from figures import NotMeasured, Table, alternate
-from loads import SERVERS_PROCESSOR, EachConnection, Haproxy, KeptAlive, NginxStream, Pings, on_processor
+from loads import SERVERS_PROCESSOR, EachConnection, Haproxy, KeptAlive, NginxStream, Pings, on_processor, play_fleet
 from sampling import sample, system_calls
 
 BUILD = os.environ["BUILD"]
@@ -223,6 +223,35 @@ class Bench:
         self.load("redis-benchmark -c 20: redis, PING", Pings, 0.98)
 
 
+    # many hosts
+
+    def fleet(self):
+        """Played by one process against one Redis (fleet_hosts.c): up for a while, down, up again; half of them call."""
+        what, hosts, found = f"{OTHERS:,} hosts: ", max(OTHERS, 3), {}
+
+        def play():
+            if not found:
+                found.update(play_fleet(os.path.join(BUILD, "tests/bench/fleet_hosts"), hosts, brief=ROUNDS < 2))
+            return found
+
+        def spreads(which):
+            told = play()[which]
+            if told["missing"]:
+                raise NotMeasured(f"{told['missing']} of {hosts} hosts never heard")
+            self.table.ratios(what + NAMES_OF_SPREAD[which], [(told["p50_ms"], told["p99_ms"])])
+
+        def commands():
+            told = play()["commands_a_second"]
+            self.table.ratios(what + "commands a second", [(told["quiet"], told["down"])])
+
+        self.table.head("a fleet, one Redis", "all is well", "one open")
+        self.row(what + "commands a second", commands)
+        self.table.head("a fleet, one Redis: ms until so many know", "p50", "p99")
+        for which, name in NAMES_OF_SPREAD.items():
+            self.row(what + name, functools.partial(spreads, which))
+
+
+NAMES_OF_SPREAD = {"spread": "an opening", "heal": "a healing"}
 NAMED = ("against", "now") if AGAINST else ("bare", "with")
 
 
@@ -241,6 +270,7 @@ def main():
         bench.system_calls()
         if not AGAINST:
             bench.growth()
+            bench.fleet()
     if table.end():
         print(table.end(), file=sys.stderr)
         sys.exit(1)

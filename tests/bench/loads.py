@@ -5,6 +5,7 @@ measured."""
 import contextlib
 import csv
 import glob
+import json
 import os
 import re
 import resource
@@ -188,3 +189,20 @@ class Pings(Load):
 
     def answers(self, output):
         return self.count, float(list(csv.reader(output.splitlines()))[-1][1])
+
+
+def play_fleet(program, hosts, brief):
+    """What fleet_hosts.c tells of so many hosts, half of which call, against a Redis of their own."""
+    phases = ("1", "3", "7") if brief else ("4", "8", "12")
+    if not os.path.exists(program):
+        raise NotMeasured("built without libev or hiredis")
+    redis = Redis()
+    try:
+        result = subprocess.run([program, f"redis+unix:{redis.path}", str(hosts), str(hosts // 2 + 1), "1", *phases],
+                                capture_output=True, text=True, timeout=LONGEST_SECONDS)
+    finally:
+        redis.stop()
+    told = json.loads(result.stdout) if result.returncode == 0 else {}
+    if not told or told["trouble"]:
+        raise NotMeasured(told.get("trouble") or result.stderr.strip() or f"exit status {result.returncode}")
+    return told

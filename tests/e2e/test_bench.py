@@ -23,6 +23,7 @@ TIMED = ("send + recv, descriptor of no target", "send + recv, kept connection",
 GROWN = {"processes attached": "40", "circuits known": "256", "targets in the policy": "40",
          "descriptors open": "4,000", "connections held": "40", "sockets with a dup": "40", "calls just overdue": "40",
          "attempts pending": "40", "holders": "40", "patterns in a match": "40"}
+FLEETS = ("40 hosts: commands a second", "40 hosts: an opening", "40 hosts: a healing")
 COUNTED = ("send + recv, descriptor of no target: calls", "send + recv, kept connection: calls",
            "refusal, with socket and close: calls")
 
@@ -135,6 +136,9 @@ class Run(unittest.TestCase):
                 self.assertEqual(row.split()[-1], "yes", row)
         for name, count in GROWN.items():
             (row,) = [row for row in rows if f" / {count} {name} " in row]
+            self.assert_measured(row)
+        for name in FLEETS:
+            (row,) = [row for row in rows if row.startswith(name)]
             self.assert_measured(row)
 
     def assert_measured(self, row):
