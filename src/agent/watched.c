@@ -7,11 +7,14 @@
 #define _GNU_SOURCE
 #include "agent/watched.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/found.h"
 #include "base/clock.h"
+#include "segment/agent_lock.h"
 #include "segment/journal.h"
 #include "view/output.h"
 #include "view/truncation.h"
@@ -19,6 +22,8 @@
 /* Events of one segment in one look: the rest waits for the next one. */
 #define EVENTS_OWN_MAX 65536u
 #define EVENTS_OTHERS_MAX 1024u
+/* Where another agent looks after a segment it is asked this often whether it still does. */
+#define ASK_AGAIN_NS NS_PER_S
 /* Another user's segments have so much time in a look. */
 #define OTHERS_TIME_NS (50 * NS_PER_MS)
 
@@ -28,6 +33,10 @@ struct place {
     bool is_current; /* it is among what was found last */
     bool waited;     /* its next event could not be read at the last look: perhaps it was just being written */
     uint64_t looked; /* the number of the last look at it */
+    bool is_ours;    /* no other agent looks after it: the watchers know of it */
+    bool stood_by;   /* it was said that another does */
+    void *lock;      /* agent_lock.h */
+    uint64_t asked_ns;
 };
 
 static struct {
@@ -88,13 +97,15 @@ static struct place *begin(const struct selected *selected, bool is_first)
 
 static void end(struct place *place)
 {
-    for (unsigned int i = 0; i < state.watcher_count; i++)
+    for (unsigned int i = 0; place->is_ours && i < state.watcher_count; i++)
         if (state.watchers[i]->end != NULL)
             state.watchers[i]->end(&place->watched);
     in_force_free(&place->watched.in_force);
     if (place->watched.writable != NULL)
         select_detach(place->watched.writable);
     free(place->watched.writable);
+    if (place->lock != NULL)
+        agent_lock_end(place->lock);
     free(place);
 }
 
@@ -103,6 +114,57 @@ static void tell_begin(struct place *place)
     for (unsigned int i = 0; i < state.watcher_count; i++)
         if (state.watchers[i]->begin != NULL)
             state.watchers[i]->begin(&place->watched);
+}
+
+/* --- another agent ------------------------------------------------------------------------------------------------ */
+
+static void tell_another(const struct selected *selected, uint32_t pid)
+{
+    char number[32] = "";
+    if (pid != 0)
+        snprintf(number, sizeof number, ", process %" PRIu32 ",", pid);
+    warnx("%s%s: another agent%s looks after it; this one stands by", selected->identity, selected->whose, number);
+}
+
+/* What can't be locked is looked after: without its file nobody else finds it, and who may not write can do little. */
+static enum agent_lock ask_for_lock(struct place *place, uint32_t *pid)
+{
+    const struct selected *selected = place->watched.selected;
+    const int fd = select_descriptor(selected);
+    const enum agent_lock answer =
+        fd >= 0 ? agent_lock_take(&selected->segment, fd, &place->lock, pid) : AGENT_LOCK_NONE;
+    if (fd >= 0)
+        close(fd);
+    return answer;
+}
+
+/*
+ * Whether it is for this agent to look after it. What happened since it was last asked is told then: some of that twice,
+ * if the other one ended only just now, rather than not at all.
+ */
+static bool is_for_us(struct place *place)
+{
+    const struct selected *selected = place->watched.selected;
+    uint32_t pid = 0;
+    if (place->is_ours)
+        return true;
+    const uint64_t now_ns = clock_real_ns();
+    if (place->asked_ns != 0 && now_ns - place->asked_ns < ASK_AGAIN_NS)
+        return false;
+    const bool is_first = place->asked_ns == 0;
+    place->asked_ns = now_ns;
+    if (ask_for_lock(place, &pid) == AGENT_LOCK_ANOTHERS) {
+        if (is_first)
+            tell_another(selected, pid);
+        place->stood_by = true;
+        place->watched.next = journal_head(&selected->segment);
+        return false;
+    }
+    place->is_ours = true;
+    if (place->stood_by)
+        warnx("%s%s: the other agent has gone; this one looks after it", selected->identity, selected->whose);
+    tell_begin(place);
+    return true;
 }
 
 /* Finds what there is now; of what was there before all goes on. */
@@ -129,7 +191,7 @@ static void find(bool is_first)
             places = grow(places, count, sizeof(struct place *));
             places[count++] = place;
             if (is_new)
-                tell_begin(place);
+                is_for_us(place);
         }
     }
     for (size_t i = 0; i < state.place_count; i++)
@@ -180,6 +242,8 @@ static void read_journal(struct place *place)
 static void look_at(struct place *place, uint64_t now_ns)
 {
     place->looked = state.looks;
+    if (!is_for_us(place))
+        return;
     read_journal(place);
     for (unsigned int i = 0; i < state.watcher_count; i++)
         if (state.watchers[i]->look != NULL)
@@ -282,10 +346,14 @@ const struct policy *watched_policy(struct watched *watched)
 void watched_each(void (*visit)(struct watched *watched, void *context), void *context)
 {
     for (size_t i = 0; i < state.place_count; i++)
-        visit(&state.places[i]->watched, context);
+        if (state.places[i]->is_ours)
+            visit(&state.places[i]->watched, context);
 }
 
 size_t watched_count(void)
 {
-    return state.place_count;
+    size_t count = 0;
+    for (size_t i = 0; i < state.place_count; i++)
+        count += state.places[i]->is_ours;
+    return count;
 }

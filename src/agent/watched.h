@@ -7,6 +7,9 @@
  * agent: a look reads the journal's head and a few words from memory, and costs no system call where nothing has
  * happened. To root's agent another user's segment is hostile input (view/homes.h): what it holds is bounded, and each
  * user has so much time in a look, and the rest of his segments wait for the next one.
+ *
+ * Of several agents one looks after a segment, the first that came (segment/agent_lock.h). The others stand by: their
+ * watchers do not know of it until the first is gone, which they see within a second or two.
  */
 #ifndef SOCKFUSE_AGENT_WATCHED_H
 #define SOCKFUSE_AGENT_WATCHED_H
@@ -63,7 +66,7 @@ void watched_set(const struct agent_settings *settings);
 /* Looks once more, tells all watchers that all segments are gone, and ends. */
 void watched_stop(void);
 
-/* Calls `visit` for each segment; for those who show them. */
+/* Calls `visit` for each segment that is this agent's to look after. */
 void watched_each(void (*visit)(struct watched *watched, void *context), void *context);
 size_t watched_count(void);
 

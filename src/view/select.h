@@ -64,6 +64,9 @@ void select_warn_of_builds(const struct selection *selection);
 /* Maps a selected segment a second time, to write in it. False: `error` says why. Unmap it with select_detach. */
 bool select_to_write(struct segment *segment, const struct selected *selected, struct segment_error *error);
 
+/* A descriptor of its file, to read and write, for what is done to a file and not to what lies in it; -1: errno. */
+int select_descriptor(const struct selected *selected);
+
 /* segment_detach, of such a one or any other. */
 void select_detach(struct segment *segment);
 

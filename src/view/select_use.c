@@ -3,7 +3,10 @@
  * what was read is whole, and whether there is time for more. See select.h.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +33,19 @@ bool select_to_write(struct segment *segment, const struct selected *selected, s
     if (opened)
         cut_watch(segment->map, segment->size);
     return opened;
+}
+
+int select_descriptor(const struct selected *selected)
+{
+    const int folder = home_open(&selected->home);
+    if (folder < 0)
+        return -1;
+    const char *name = strrchr(selected->segment.path, '/') + 1;
+    const int fd = segment_openat(folder, name, O_RDWR, selected->uid != geteuid());
+    const int code = errno;
+    close(folder);
+    errno = code;
+    return fd;
 }
 
 enum removal select_remove(const struct selected *selected, struct segment *segment, struct segment_error *error)
