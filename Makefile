@@ -93,6 +93,10 @@ REDIS := $(shell for way in $(REDIS_WAYS); do \
 TLS := $(shell printf '\043include <openssl/ssl.h>\nint main(void) { return OPENSSL_SHLIB_VERSION; }' | \
                $(CC) -x c -fsyntax-only - 2>/dev/null && echo yes)
 
+# HTTP by libmicrohttpd, which is loaded when it is needed: its header alone is read.
+HTTPD := $(shell printf '\043include <microhttpd.h>\nint main(void) { return MHD_VERSION; }' | \
+                 $(CC) -x c -fsyntax-only - 2>/dev/null && echo yes)
+
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 CORE    := $(call objects,$(patsubst %,src/%/*.c,base breaker policy segment guard))
 CONNECTION := $(call objects,src/connection/*.c)
@@ -131,7 +135,7 @@ page: ## the page of `sockfuse report`; fetches what it is made of
 $(CORE) $(PRELOAD): EXTRA = $(LTO) $(FRAME_LIMIT)
 # Reading a policy's text: commands do that, and the library in its constructor, on the stack of a program's start or of
 # dlopen. They stay out of the link's inlining, which knows of no exceptions.
-AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,agent_section contradiction contradiction_agent discover faults file_path pattern policy redis_url target)
+AT_START := $(patsubst %,$(BUILD)/src/policy/%.o,agent_section contradiction contradiction_agent discover faults file_path listen_address pattern policy redis_url target)
 $(AT_START): EXTRA = -Wno-frame-larger-than
 
 # A start pays for mappings and pages. So code and constants are one mapping (noseparate-code), and variables are sorted
@@ -198,6 +202,9 @@ $(SPEAKS_REDIS) $(DAEMON): $(BUILD)/redis
 SPEAKS_TLS := $(patsubst %,$(BUILD)/src/%.o,agent/redis_tls agent/redis_tls_absent view/tls_library)
 $(SPEAKS_TLS): EXTRA = $(if $(TLS),-DSOCKFUSE_TLS)
 $(SPEAKS_TLS): $(BUILD)/tls
+SPEAKS_HTTP := $(patsubst %,$(BUILD)/src/agent/%.o,web_absent web_library web_route web_server)
+$(SPEAKS_HTTP): EXTRA = $(if $(HTTPD),-DSOCKFUSE_HTTPD)
+$(SPEAKS_HTTP): $(BUILD)/httpd
 
 # Files that change only when what they hold does: another compiler or other flags build anew, as they must.
 $(BUILD)/flags: remembered = $(CC) $(FLAGS) $(LTO) $(FRAME_LIMIT) $(COVERAGE)
@@ -205,9 +212,10 @@ $(PLACED)/libdir: remembered = $(LIBDIR) $(DATADIR) $(LIBEXECDIR) $(BINDIR)
 $(BUILD)/eventloop: remembered = $(EVENT_LOOP)
 $(BUILD)/redis: remembered = $(REDIS)
 $(BUILD)/tls: remembered = $(TLS)
+$(BUILD)/httpd: remembered = $(HTTPD)
 $(BUILD)/curses: remembered = $(CURSES)
 $(BUILD)/fuzz/flags: remembered = $(FUZZ_CC) $(FUZZ_FLAGS)
-$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/redis $(BUILD)/tls $(BUILD)/fuzz/flags: always
+$(BUILD)/flags $(PLACED)/libdir $(BUILD)/curses $(BUILD)/eventloop $(BUILD)/redis $(BUILD)/tls $(BUILD)/httpd $(BUILD)/fuzz/flags: always
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(remembered))' | cmp -s - $@ || \
 	    printf '%s\n' '$(subst ','\'',$(remembered))' >$@
@@ -322,7 +330,8 @@ bench: ## what the library costs, as ratios, in a few minutes (ROUNDS=20: longer
 # Libraries that the tests compile by themselves (helpers) lack what they are compiled with.
 LOOKED_AT := $(wildcard src/*/*.c tests/*/*.c tests/preload/differential/*.c)
 TIDY_FLAGS = -std=gnu11 -Isrc -Itests/unit -DSOCKFUSE_VERSION='"$(VERSION)"' $(HAS_CURSES) \
-             $(if $(REDIS),-DSOCKFUSE_HIREDIS) $(if $(TLS),-DSOCKFUSE_TLS)
+             $(if $(REDIS),-DSOCKFUSE_HIREDIS) $(if $(TLS),-DSOCKFUSE_TLS) \
+             $(if $(HTTPD),-DSOCKFUSE_HTTPD)
 TIDY_RULES := .clang-tidy $(wildcard */.clang-tidy src/*/.clang-tidy)
 # clang's analyzer follows each way through a function. That takes eight times as long when it looks into all that is
 # called as well, and the few findings more have been none yet: see lint-deep.

@@ -20,6 +20,7 @@
 #include "agent/service.h"
 #include "agent/sweep.h"
 #include "agent/watched.h"
+#include "agent/web_server.h"
 #include "base/clock.h"
 #include "view/output.h"
 
@@ -37,18 +38,22 @@ static const char help[] =
     "                     agent.conf in ~/.config/sockfuse or /etc/sockfuse\n"
     "  -p, --policy FILE  only those of this policy; may be given several times\n"
     "  -o, --option KEY=VALUE\n"
-    "                     a key of [agent], over what the file says\n" WHOSE_HELP "  -h, --help         this text\n"
+    "                     a key of [agent], over what the file says\n"
+    "      --listen PLACE answers HTTP at PLACE: 127.0.0.1:9464, unix:/PATH, or off (-o listen=PLACE)\n"
+    "      --allow NAME   lets others than this host ask by that name (-o allow=NAME)\n" WHOSE_HELP "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
     "Exit status 0: it was stopped, 1: it could not begin, 2: wrong usage.\n";
 
-enum { EXIT_USAGE = 2, OPTION_VERSION = 256 };
+enum { EXIT_USAGE = 2, OPTION_VERSION = 256, OPTION_LISTEN, OPTION_ALLOW };
 
 static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, OPTION_VERSION},
     {"config", required_argument, NULL, 'c'},
     {"option", required_argument, NULL, 'o'},
+    {"listen", required_argument, NULL, OPTION_LISTEN},
+    {"allow", required_argument, NULL, OPTION_ALLOW},
     WHOSE_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -74,6 +79,12 @@ static int usage_error(void)
     return EXIT_USAGE;
 }
 
+static void add_override(const char *text)
+{
+    agent.overrides = grow(agent.overrides, agent.override_count, sizeof *agent.overrides);
+    agent.overrides[agent.override_count++] = text;
+}
+
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv)
 {
@@ -83,8 +94,11 @@ static int read_options(int argc, char **argv)
             agent.policies = grow(agent.policies, agent.policy_count, sizeof *agent.policies);
             agent.policies[agent.policy_count++] = optarg;
         } else if (letter == 'o') {
-            agent.overrides = grow(agent.overrides, agent.override_count, sizeof *agent.overrides);
-            agent.overrides[agent.override_count++] = optarg;
+            add_override(optarg);
+        } else if (letter == OPTION_LISTEN) {
+            add_override(format_text("listen=%s", optarg));
+        } else if (letter == OPTION_ALLOW) {
+            add_override(format_text("allow=%s", optarg));
         } else if (letter == 'c') {
             agent.sources.file = optarg;
         } else if (letter == 'h') {
@@ -129,6 +143,7 @@ static void reload(struct ev_loop *loop, ev_signal *signal, int events)
         agent.settings = settings;
         watched_set(&agent.settings);
         fleet_watch_set(&agent.settings);
+        web_server_set(&agent.settings);
     } else {
         warnx("the settings stay as they were");
     }
@@ -162,6 +177,8 @@ static int run(void)
     health_register(loop);
     fleet_watch_start(loop, &agent.settings);
     alert_register(loop);
+    if (!web_server_start(loop, &agent.settings, agent.choices, agent.sources.count))
+        return EXIT_FAILURE;
     watched_start(loop, &watching);
     warnx("watches %zu polic%s in use", watched_count(), watched_count() == 1 ? "y" : "ies");
     service_ready(loop);
@@ -170,6 +187,7 @@ static int run(void)
     alert_finish();
     watched_stop();
     fleet_watch_stop();
+    web_server_stop();
     ev_loop_destroy(loop);
     return finish_output(EXIT_SUCCESS);
 }

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "policy/distance.h"
+#include "policy/listen_address.h"
 #include "policy/redis_url.h"
 
 #define LOOK_EVERY_MIN (20 * NS_PER_MS)
@@ -66,6 +67,15 @@ static bool is_host(const char *text, char *why, size_t why_size)
     return false;
 }
 
+static bool is_place(const char *text, char *why, size_t why_size)
+{
+    struct endpoint endpoint;
+    return listen_address_parse(&endpoint, text, why, why_size);
+}
+
+/* Who may ask at a UNIX socket: its owner, his group, everybody. */
+static const struct choice modes[] = {{"0600", 0600}, {"0660", 0660}, {"0666", 0666}, {NULL, 0}};
+
 const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_LOOK_EVERY] = {"look_every", "1s", DURATION(LOOK_EVERY_MIN, LOOK_EVERY_MAX), IN(look_every_ns)},
     [AGENT_SWEEP] = {"sweep", "yes", CHOICE(yes_or_no), IN(sweep)},
@@ -74,6 +84,9 @@ const struct agent_key agent_keys[AGENT_KEYS] = {
     [AGENT_FLEET_CA] = {"fleet_ca", "", IN(fleet_ca), .is_good = is_path},
     [AGENT_FLEET_CERTIFICATE] = {"fleet_certificate", "", IN(fleet_certificate), .is_good = is_path},
     [AGENT_FLEET_NAME] = {"fleet_name", "", IN(fleet_name), .is_good = is_host},
+    [AGENT_LISTEN] = {"listen", "", IN(listen), .is_good = is_place},
+    [AGENT_LISTEN_MODE] = {"listen_mode", "0600", CHOICE(modes), IN(listen_mode)},
+    [AGENT_ALLOW] = {"allow", "", IN(allow), .is_good = listen_names_are_good},
 };
 
 _Static_assert(AGENT_KEYS <= 64, "section.keys has a bit for each key");

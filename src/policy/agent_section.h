@@ -23,6 +23,9 @@ struct agent_settings {
     char fleet_ca[AGENT_TEXT_MAX];          /* of TLS: a file of whom to trust; "": whom the system trusts */
     char fleet_certificate[AGENT_TEXT_MAX]; /* of TLS: a file with ours and its key; "": none */
     char fleet_name[AGENT_TEXT_MAX];        /* by which other hosts are shown this one; "": the host's own */
+    char listen[AGENT_TEXT_MAX];            /* where it answers HTTP (listen_address.h); "": its usual place */
+    char allow[AGENT_TEXT_MAX];             /* names by which others than this host may ask; "": nobody */
+    uint32_t listen_mode;                   /* of the UNIX socket: who may ask */
     bool sweep;                             /* what is overdue is charged, and what the dead left is given back */
 };
 
@@ -34,6 +37,9 @@ enum agent_key_index {
     AGENT_FLEET_CA,
     AGENT_FLEET_CERTIFICATE,
     AGENT_FLEET_NAME,
+    AGENT_LISTEN,
+    AGENT_LISTEN_MODE,
+    AGENT_ALLOW,
     AGENT_KEYS
 };
 
