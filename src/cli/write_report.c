@@ -23,12 +23,13 @@
 #include "view/story_trace.h"
 
 static const char help[] =
-    "Usage: sockfuse report [-o FILE] [--trace FILE] [--since TIME] [-p FILE] [EVENTS]...\n"
+    "Usage: sockfuse report [-o FILE] [--json] [--trace FILE] [--since TIME] [-p FILE] [EVENTS]...\n"
     "Writes one page that opens from disk: each circuit's states, failures, waiting calls and\n"
     "refusals over time, and what each incident cost. It is about the policies in use, or about\n"
     "EVENTS, files as 'events --json' writes them (-: standard input).\n"
     "\n"
     "  -o, --output FILE  where the page goes (without it: standard output)\n"
+    "      --json         only what the page shows, as one JSON document\n"
     "      --trace FILE   write the calls and incidents as a trace for Perfetto or Chrome, and no\n"
     "                     page but with -o\n"
     "      --since TIME   only what happened since TIME: 5m (ago), or 2026-02-03T04:05:06Z\n"
@@ -38,6 +39,7 @@ static const char help[] =
 struct wish {
     struct whose choice;
     const char *page_path, *trace_path; /* NULL: not asked for; "-": standard output */
+    bool as_json;                       /* only the page's data */
     uint64_t since_ns;                  /* wall clock */
     char **files;
     size_t file_count;
@@ -58,14 +60,13 @@ static bool tell_files(struct story *story, const struct wish *wish, struct pres
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-static bool write_page(const struct page *page, const struct story *story, const struct wish *wish,
-                       const struct present *present)
+/* What the page shows: src/report/README.md. */
+static char *write_document(const struct story *story, const struct wish *wish, const struct present *present,
+                            size_t *length)
 {
     struct json json;
-    struct result_file result;
     char *text = NULL, time[32];
-    size_t length = 0;
-    FILE *out = open_text(&text, &length);
+    FILE *out = open_text(&text, length);
     time_rfc3339(clock_wall_ns(), time, sizeof time);
     json_start(&json, out);
     json_open(&json, NULL, '{');
@@ -87,9 +88,24 @@ static bool write_page(const struct page *page, const struct story *story, const
     json_written(&json, "chains", present->chains);
     json_close(&json, '}');
     close_text(out);
+    return text;
+}
+
+/* The page, or the document alone. */
+static bool write_page(const struct page *page, const struct story *story, const struct wish *wish,
+                       const struct present *present)
+{
+    struct result_file result;
+    size_t length;
+    char *text = write_document(story, wish, present, &length);
     bool good = result_open(&result, wish->page_path, RESULT_MODE_USUAL);
     if (good) {
-        page_write(page, text, length, result.out);
+        if (wish->as_json) {
+            write_output(text, length, result.out);
+            write_output("\n", 1, result.out);
+        } else {
+            page_write(page, text, length, result.out);
+        }
         good = result_close(&result);
     }
     free(text);
@@ -111,7 +127,7 @@ static int report(const struct wish *wish)
     struct page page = {.text = NULL};
     struct present present = {.status = NULL};
     struct story story;
-    if (wish->page_path != NULL && !page_load(&page))
+    if (wish->page_path != NULL && !wish->as_json && !page_load(&page))
         return EXIT_FAILURE;
     story_start(&story);
     bool good = wish->file_count > 0 ? tell_files(&story, wish, &present)
@@ -135,8 +151,8 @@ static bool settle_wish(struct wish *wish)
         warnx("report: -p, --user and --mine choose among the policies in use; EVENTS are reported whole");
         return false;
     }
-    if (wish->page_path == NULL && wish->trace_path == NULL) {
-        if (isatty(STDOUT_FILENO)) {
+    if (wish->page_path == NULL && (wish->as_json || wish->trace_path == NULL)) {
+        if (!wish->as_json && isatty(STDOUT_FILENO)) {
             warnx("report: a page is nothing for a terminal; -o FILE.html names a file for it");
             return false;
         }
@@ -155,6 +171,7 @@ int command_report(int argc, char **argv)
         COMMON_OPTIONS,
         WHOSE_OPTIONS,
         {"output", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, OPTION_JSON},
         {"trace", required_argument, NULL, OPTION_TRACE},
         {"since", required_argument, NULL, OPTION_SINCE},
         {NULL, 0, NULL, 0},
@@ -171,6 +188,9 @@ int command_report(int argc, char **argv)
             return print_version();
         case 'o':
             wish.page_path = optarg;
+            break;
+        case OPTION_JSON:
+            wish.as_json = true;
             break;
         case OPTION_TRACE:
             wish.trace_path = optarg;

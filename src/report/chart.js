@@ -20,6 +20,20 @@ export function onWindow(listener) {
   windowListeners.push(listener);
 }
 
+export function isWindowed() {
+  return shown !== null;
+}
+
+// Those that are drawn are about to be replaced.
+export function clearCharts() {
+  for (const chart of charts) {
+    observer.unobserve(chart.box);
+    resizes.unobserve(chart.box);
+    chart.made?.dispose();
+  }
+  charts.length = 0;
+}
+
 let passingOn = false; // a chart that is told of the window says that it changed
 
 export function setWindow(range, source) {
@@ -147,6 +161,7 @@ export function stateTip({ state }, base, extra) {
 const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     const chart = charts.find((one) => one.box === entry.target);
+    if (!chart) continue; // it was replaced meanwhile
     chart.inView = entry.isIntersecting;
     if (!chart.inView) continue;
     if (!chart.made) make(chart);

@@ -3,6 +3,7 @@ import { onWindow, setWindow } from "./chart.js";
 import { cascade } from "./cascade.js";
 import { circuitSection } from "./circuit.js";
 import { calls, clock, count, day, h, span, zone } from "./format.js";
+import { connection, follow, journal, sparks } from "./live.js";
 import { load } from "./model.js";
 import { overview, tiles } from "./overview.js";
 import { waitingNow } from "./waiting.js";
@@ -43,18 +44,13 @@ function unfold() {
   }
 }
 
-function start() {
-  const report = load();
-  const main = document.getElementById("main");
-  startTheme();
-  if (report.circuits.length === 0) {
-    main.replaceChildren(nothing());
-    return;
-  }
-  document.getElementById("range").replaceChildren(...range(report));
+// `live`: what a live page has above all.
+function parts(report, live) {
+  if (report.circuits.length === 0) return [...live, nothing()];
   const affected = report.circuits.filter((circuit) => circuit.incidents.length > 0).length;
   const unfolded = Math.max(1, Math.min(affected, OPEN_MAX));
-  main.replaceChildren(...[
+  return [
+    ...live,
     tiles(report),
     waitingNow(report),
     overview(report),
@@ -63,11 +59,32 @@ function start() {
       `Of ${count(report.calls_told)} calls ${count(report.calls_drawn)} are drawn, failures before others; figures of incidents are of all.`) : null,
     h("h2", { class: "parts" }, "Circuits, one by one"),
     ...report.circuits.map((circuit, i) => circuitSection(report, circuit, i < unfolded)),
-    windowBar(),
-  ].filter(Boolean));
+    window_,
+  ].filter(Boolean);
+}
+
+function draw(report, live = []) {
+  if (report.circuits.length > 0) document.getElementById("range").replaceChildren(...range(report));
+  document.getElementById("main").replaceChildren(...parts(report, live));
+}
+
+function startLive() {
+  const flowing = journal();
+  document.title = document.querySelector("h1").textContent = "sockfuse";
+  document.getElementById("main").replaceChildren(connection(), flowing);
+  follow((report) => draw(report, [connection(), sparks(report), flowing]));
+}
+
+function start() {
+  const report = load();
+  startTheme();
+  if (report.live) startLive();
+  else draw(report);
   addEventListener("hashchange", unfold);
+  if (report.circuits?.length === 0) return;
   unfold();
   document.documentElement.dataset.ready = "true";
 }
 
+const window_ = windowBar();
 start();

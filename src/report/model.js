@@ -2,8 +2,12 @@
 import { visible } from "./format.js";
 
 export function load() {
-  const text = document.getElementById("report-data").textContent;
+  return read(document.getElementById("report-data").textContent);
+}
+
+export function read(text) {
   const report = JSON.parse(text, (key, value) => (typeof value === "string" ? visible(value) : value));
+  if (!report.circuits) return report; // of a live page, which has nothing yet
   for (const circuit of report.circuits) {
     circuit.now = present(report, circuit);
     circuit.latencies = report.latencies?.find((one) => isOf(one, circuit));
