@@ -40,7 +40,8 @@ static const char help[] =
     "  -o, --option KEY=VALUE\n"
     "                     a key of [agent], over what the file says\n"
     "      --listen PLACE answers HTTP at PLACE: 127.0.0.1:9464, unix:/PATH, or off (-o listen=PLACE)\n"
-    "      --allow NAME   lets others than this host ask by that name (-o allow=NAME)\n" WHOSE_HELP "  -h, --help         this text\n"
+    "      --allow NAME   lets others than this host ask by that name (-o allow=NAME)\n" WHOSE_HELP
+    "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
     "Exit status 0: it was stopped, 1: it could not begin, 2: wrong usage.\n";

@@ -33,7 +33,9 @@ void web_server_set(const struct agent_settings *settings)
         say();
 }
 
-void web_server_stop(void) {}
+void web_server_stop(void)
+{
+}
 
 #else
 typedef int nothing_with_libmicrohttpd;

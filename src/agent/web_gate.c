@@ -76,7 +76,8 @@ struct web_verdict web_gate(const struct web_asker *asker, bool is_unix, const c
     if (!is_unix && host == NULL)
         return (struct web_verdict){400, "the request has no Host"};
     if (!is_unix && !is_this_host(host, name_length(host, strlen(host))) && !is_allowed(host, allow))
-        return (struct web_verdict){421, "this Host is not ours: ask by 127.0.0.1, or start the agent with --allow NAME"};
+        return (struct web_verdict){421,
+                                    "this Host is not ours: ask by 127.0.0.1, or start the agent with --allow NAME"};
     if (is_foreign(asker))
         return (struct web_verdict){403, "another site's page asks: it gets nothing"};
     return (struct web_verdict){0, NULL};

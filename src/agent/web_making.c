@@ -180,15 +180,16 @@ void web_making_begin(enum web_kind kind)
     ev_child_start(works.loop, &making->ended);
 }
 
-/* The command that has started the agent, or that beside it. */
+/* The command that executes this agent (cli/start_agent.c): it stands beside it, or in PREFIX/bin. */
 static char *find_command(void)
 {
-    const char *named = environment("SOCKFUSE_COMMAND");
     char folder[PATH_MAX];
-    if (named != NULL && named[0] == '/')
-        return copy_text(named);
     library_own_folder(folder, sizeof folder);
-    return format_text("%s/sockfuse", folder);
+    char *beside = format_text("%s/sockfuse", folder);
+    if (access(beside, X_OK) == 0)
+        return beside;
+    free(beside);
+    return format_text("%s/../../bin/sockfuse", folder);
 }
 
 void web_making_start(struct ev_loop *loop, const struct whose *choice, web_made *made)

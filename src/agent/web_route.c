@@ -35,7 +35,8 @@ static const struct {
     [WEB_REPORT] = {"/report.json", JSON_TYPE},
 };
 
-static const char index_text[] = "There is / (a live page), /metrics, /status.json, /calls.json, /report.json, /events and /healthz.\n";
+static const char index_text[] =
+    "There is / (a live page), /metrics, /status.json, /calls.json, /report.json, /events and /healthz.\n";
 
 /* A request that waits for what is being made. */
 struct waiter {
@@ -91,8 +92,7 @@ static void add_headers(struct MHD_Response *response, const char *type)
 static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned int status, const char *text)
 {
     char *line = format_text("%s%s", text, strchr(text, '\n') != NULL ? "" : "\n");
-    struct MHD_Response *response =
-        httpd.MHD_create_response_from_buffer(strlen(line), line, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = httpd.MHD_create_response_from_buffer(strlen(line), line, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
         free(line);
         return MHD_NO;
@@ -112,8 +112,9 @@ static enum MHD_Result send_page(struct MHD_Connection *connection)
     size_t length;
     const char *text = web_page(&length);
     if (text == NULL)
-        return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                         "The page is not here, for sockfuse was built without Node.js; /status.json and the others are.");
+        return send_text(
+            connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+            "The page is not here, for sockfuse was built without Node.js; /status.json and the others are.");
     struct MHD_Response *response =
         httpd.MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
     if (response == NULL)
@@ -214,8 +215,7 @@ static enum MHD_Result send_flow(struct MHD_Connection *connection)
         return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many follow the journals already.");
     struct flow *flow = allocate(1, sizeof *flow);
     *flow = (struct flow){.connection = connection, .next = route.flows};
-    web_reader_start(&flow->reader,
-                     httpd.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID"));
+    web_reader_start(&flow->reader, httpd.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID"));
     route.flows = flow;
     route.flow_count++;
     struct MHD_Response *response =

@@ -140,11 +140,11 @@ static bool begin(void)
     if (!web_library_load() || !web_listen_open(&server.place, &at, server.mode))
         return is_usual;
     web_route_set(at.family == ENDPOINT_UNIX, server.allow);
-    server.daemon = httpd.MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, web_route_answer, NULL, MHD_OPTION_LISTEN_SOCKET,
-        server.place.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX, MHD_OPTION_NOTIFY_COMPLETED, web_route_completed, NULL,
-        MHD_OPTION_END);
+    server.daemon =
+        httpd.MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, web_route_answer, NULL,
+                               MHD_OPTION_LISTEN_SOCKET, server.place.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_MAX, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX,
+                               MHD_OPTION_NOTIFY_COMPLETED, web_route_completed, NULL, MHD_OPTION_END);
     if (server.daemon == NULL) {
         warnx("HTTP: libmicrohttpd does not begin");
         web_listen_close(&server.place);

@@ -19,8 +19,8 @@
 
 /* One who reads. */
 struct web_reader {
-    uint64_t next;      /* number of the next event for him */
-    char *piece;        /* what he is given right now */
+    uint64_t next; /* number of the next event for him */
+    char *piece;   /* what he is given right now */
     size_t length, at;
     bool is_to_be_kept; /* nothing has happened for a while: a line is sent, so that the connection is known to live */
 };

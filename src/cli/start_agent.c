@@ -30,10 +30,6 @@ int command_agent(int argc, char **argv)
     char folder[PATH_MAX];
     (void)argc;
     library_own_folder(folder, sizeof folder);
-    char *own = format_text("%s/sockfuse", folder); /* the agent executes it to tell over HTTP what it says */
-    if (setenv("SOCKFUSE_COMMAND", own, true) != 0)
-        err(EXIT_FAILURE, "the environment");
-    free(own);
     execute_in(folder, argv);
     char *beside = format_text("%s/../libexec/sockfuse", folder);
     execute_in(beside, argv);

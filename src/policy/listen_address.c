@@ -36,7 +36,8 @@ bool listen_names_are_good(const char *text, char *why, size_t why_size)
     for (const char *at = text; *at != '\0'; at++) {
         if (ascii_is_letter(*at) || ascii_is_digit(*at) || strchr(".-:[] ", *at) != NULL)
             continue;
-        complain((struct complaint){why, why_size}, "expected names of hosts, parted by blanks, such as circuits.example.org");
+        complain((struct complaint){why, why_size},
+                 "expected names of hosts, parted by blanks, such as circuits.example.org");
         return false;
     }
     return true;
