@@ -29,7 +29,7 @@
 #endif
 
 static const char help[] =
-    "Usage: sockfuse agent [-c FILE] [-p FILE]... [-o KEY=VALUE]...\n"
+    "Usage: sockfuse agent [-c FILE] [-p FILE]... [-o KEY=VALUE]... [--listen PLACE] [--allow NAME]\n"
     "Does what needs somebody who waits, for all policies in use: charges calls that hang while nobody\n"
     "else calls, gives back what the dead left, alerts. Optional: without it all else works as before.\n"
     "It stays in the foreground, and ends by SIGTERM; SIGHUP reads its settings anew.\n"
