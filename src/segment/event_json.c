@@ -48,6 +48,15 @@ static void add_null(struct text *text, const char *key)
     text_add(text, "\":null");
 }
 
+/* NULL: none. */
+static void add_string_or_null(struct text *text, const char *key, const char *string, size_t most)
+{
+    if (string != NULL)
+        add_string(text, key, string, most);
+    else
+        add_null(text, key);
+}
+
 static void add_flag(struct text *text, const char *key, bool flag)
 {
     text_add(text, ",\"");
@@ -90,14 +99,11 @@ static void add_json_outcome(struct text *text, const struct event *event)
 {
     char label[FAILURE_LABEL_MAX];
     add_string(text, "verdict", verdict_name(event->verdict), SIZE_MAX);
-    if (event->kind != FAILURE_NONE)
-        add_string(text, "kind", failure_label(event->kind, event->http_status, label), SIZE_MAX);
-    else
-        add_null(text, "kind");
-    if (event->reason != NEUTRAL_NONE)
-        add_string(text, "reason", neutral_reason_name(event->reason), SIZE_MAX);
-    else
-        add_null(text, "reason");
+    add_string_or_null(text, "kind",
+                       event->kind != FAILURE_NONE ? failure_label(event->kind, event->http_status, label) : NULL,
+                       SIZE_MAX);
+    add_string_or_null(text, "reason", event->reason != NEUTRAL_NONE ? neutral_reason_name(event->reason) : NULL,
+                       SIZE_MAX);
     add_json_errno(text, event->error);
     if (event->http_status != 0)
         add_number(text, "http_status", event->http_status);
@@ -223,14 +229,8 @@ static void add_json_forced(struct text *text, const struct event *event)
     const bool ended = event_is_force_ended(event);
     const char *forced = forced_name(event->kind);
 
-    if (ended)
-        add_null(text, "user");
-    else
-        add_string(text, "user", event->program, JSON_PROGRAM_MAX);
-    if (forced != NULL)
-        add_string(text, "forced", forced, SIZE_MAX);
-    else
-        add_null(text, "forced");
+    add_string_or_null(text, "user", ended ? NULL : event->program, JSON_PROGRAM_MAX);
+    add_string_or_null(text, "forced", forced, SIZE_MAX);
     add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
     add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
     add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
@@ -251,10 +251,7 @@ static void add_json_held(struct text *text, const struct event *event)
 {
     const char *held = held_name(event->kind);
 
-    if (held != NULL)
-        add_string(text, "held", held, SIZE_MAX);
-    else
-        add_null(text, "held");
+    add_string_or_null(text, "held", held, SIZE_MAX);
     add_string(text, "from", circuit_state_name(event->from), SIZE_MAX);
     add_string(text, "to", circuit_state_name(event->to), SIZE_MAX);
     add_string(text, "reason", hold_reason_name(event->reason), SIZE_MAX);
@@ -276,10 +273,7 @@ static void add_json_alert(struct text *text, const struct event *event)
     add_json_errno(text, event->error);
     add_number_or_null(text, "exit_status", event->reason == ALERT_EXITED ? event->failures : 0);
     add_number_or_null(text, "signal", event->reason == ALERT_SIGNALLED ? event->failures : 0);
-    if (event->said[0] != '\0')
-        add_string(text, "said", event->said, JSON_SAID_MAX);
-    else
-        add_null(text, "said");
+    add_string_or_null(text, "said", event->said[0] != '\0' ? event->said : NULL, JSON_SAID_MAX);
     add_number(text, "left_out", event->refused);
 }
 
