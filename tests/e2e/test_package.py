@@ -243,6 +243,29 @@ class Life(PackageTest):
             self.assertEqual((out, status), ("works\n", 0), err)
             self.assertRegex(err, MISSED)
 
+    def test_the_agents_service_is_nobodys_until_it_is_asked_for_and_then_follows_upgrades_and_the_removal(self):
+        units = [path for path in ("/lib/systemd/system", "/usr/lib/systemd/system")
+                 if (self.root / path[1:] / "sockfuse-agent.service").exists()]
+        self.assertTrue(units)
+        self.assertTrue((self.root / "usr/lib/systemd/user/sockfuse-agent.service").exists())
+        self.assertIn("ExecStart=/usr/bin/sockfuse agent\n",
+                      (self.root / units[0][1:] / "sockfuse-agent.service").read_text(encoding="utf-8"))
+        self.assertEqual(self.do("find", "/etc/systemd", "-name", "sockfuse*"), "", "enabled")
+        # What its scripts ask of systemd, where one runs.
+        (self.root / "run/systemd/system").mkdir(parents=True)
+        fake = self.root / "usr/local/sbin/systemctl"
+        fake.write_text('#!/bin/sh\necho "$*" >>/run/asked\n', encoding="ascii")
+        fake.chmod(0o755)
+
+        def asked(*words):
+            (self.root / "run/asked").write_text("", encoding="ascii")
+            self.dpkg(*words)
+            said = (self.root / "run/asked").read_text(encoding="ascii")
+            return set(re.findall(r"\b(start|stop|restart|try-restart|enable|disable|preset)\b.* sockfuse-agent\.service", said))
+        self.assertEqual(asked("-i", self.path), {"try-restart"})
+        self.assertEqual(asked("-r", "sockfuse"), {"stop"})
+        self.assertEqual(asked("-i", self.path), set())
+
     def test_nothing_is_left_of_it(self):
         self.do("sockfuse", "run", "-p", POLICY, "true")
         self.assertEqual(len(os.listdir(self.root / "run/sockfuse")), 1, "circuits, and nothing beside them")
