@@ -253,6 +253,7 @@ class Life(PackageTest):
         self.assertEqual(self.do("find", "/etc/systemd", "-name", "sockfuse*"), "", "enabled")
         # What its scripts ask of systemd, where one runs.
         (self.root / "run/systemd/system").mkdir(parents=True)
+        (self.root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)  # this machine's may forbid to start anything
         fake = self.root / "usr/local/sbin/systemctl"
         fake.write_text('#!/bin/sh\necho "$*" >>/run/asked\n', encoding="ascii")
         fake.chmod(0o755)
@@ -264,7 +265,7 @@ class Life(PackageTest):
             return set(re.findall(r"\b(start|stop|restart|try-restart|enable|disable|preset)\b.* sockfuse-agent\.service", said))
         self.assertEqual(asked("-i", self.path), {"try-restart"})
         self.assertEqual(asked("-r", "sockfuse"), {"stop"})
-        self.assertEqual(asked("-i", self.path), set())
+        self.assertLessEqual(asked("-i", self.path), {"try-restart"}, "which starts nothing that does not run")
 
     def test_nothing_is_left_of_it(self):
         self.do("sockfuse", "run", "-p", POLICY, "true")
