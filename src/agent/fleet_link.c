@@ -22,7 +22,7 @@ _Static_assert(LINK_MEMBERS <= 1u << (32 - TAG_BITS), "a number fits");
 
 struct member {
     struct fleet *fleet; /* NULL: a free place */
-    bool was_left;       /* on this connection: answers to its former member may still come */
+    uint32_t unanswered; /* commands on this connection: their answers may be to a former member */
     struct fleet_link *link;
     char channel[FLEET_NAME_MAX + 32];
 };
@@ -40,11 +40,14 @@ struct fleet_link {
 
 static void send_of_member(void *context, const struct fleet_command *command)
 {
-    const struct member *const member = context;
+    struct member *const member = context;
     struct fleet_command marked = *command;
 
+    if (!redis_line_stands(member->link->talks))
+        return;
     marked.tag = (uint32_t)(member - member->link->members) << TAG_BITS | command->tag;
     member->link->commands++;
+    member->unanswered++;
     redis_line_send(member->link->talks, &marked);
 }
 
@@ -132,7 +135,7 @@ static void talk_broken(void *context)
     struct fleet_link *link = context;
 
     for (unsigned int i = 0; i < link->count; i++) {
-        link->members[i].was_left = false;
+        link->members[i].unanswered = 0;
         if (link->members[i].fleet != NULL)
             fleet_broken(link->members[i].fleet);
     }
@@ -141,9 +144,11 @@ static void talk_broken(void *context)
 static void talk_answers(void *context, uint32_t tag, const struct fleet_reply *reply)
 {
     struct fleet_link *link = context;
-    struct fleet *fleet = link->members[tag >> TAG_BITS].fleet;
+    struct member *const member = &link->members[tag >> TAG_BITS];
+    struct fleet *const fleet = member->fleet;
     const uint64_t now_ns = clock_real_ns();
 
+    member->unanswered -= member->unanswered > 0;
     if (fleet == NULL)
         return;
     fleet_answer(fleet, tag & TAG_MASK, reply, now_ns);
@@ -268,7 +273,7 @@ struct fleet *fleet_link_join(struct fleet_link *link, const char *name, uint64_
     struct text text;
 
     for (unsigned int i = 0; i < LINK_MEMBERS && member == NULL; i++)
-        member = link->members[i].fleet == NULL && !link->members[i].was_left ? &link->members[i] : NULL;
+        member = link->members[i].fleet == NULL && link->members[i].unanswered == 0 ? &link->members[i] : NULL;
     if (member == NULL)
         return NULL;
     const struct fleet_way way = {.send = send_of_member, .context = member};
@@ -298,7 +303,6 @@ void fleet_link_leave(struct fleet_link *link, struct fleet *fleet)
         fleet_leave(fleet);
         fleet_free(fleet);
         link->members[i].fleet = NULL;
-        link->members[i].was_left = redis_line_stands(link->talks);
         return;
     }
 }
