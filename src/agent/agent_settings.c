@@ -22,19 +22,33 @@
 #define FILE_NAME "agent.conf"
 #define COMMON_FOLDER "/etc/sockfuse"
 
+static bool is_roots(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /*
- * Where the fleet's Redis is, with which file's password, is for root's agent root's word alone: what a user says would be
- * obeyed for all users, and read with root's rights. Others' files may still say the rest.
+ * Where the fleet's Redis is, with which file's password, and where and whom the agent answers are for root's agent
+ * root's word alone: what a user says would be obeyed for all users, and read, bound and removed with root's rights.
+ * Others' files may still say the rest.
  */
 static void drop_what_is_not_roots(struct agent_settings *settings, int fd, const char *file)
 {
-    struct stat status;
-    if (geteuid() != 0 || settings->fleet[0] == '\0' ||
-        (fstat(fd, &status) == 0 && status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0))
+    struct agent_settings usual;
+    agent_settings_built_in(&usual);
+    const bool answers =
+        settings->listen[0] != '\0' || settings->allow[0] != '\0' || settings->listen_mode != usual.listen_mode;
+    if (geteuid() != 0 || is_roots(fd))
         return;
-    warnx("%s: `fleet` is not obeyed, for others than root can write this file", file);
+    if (settings->fleet[0] != '\0')
+        warnx("%s: `fleet` is not obeyed, for others than root can write this file", file);
+    if (answers)
+        warnx("%s: `listen`, `listen_mode` and `allow` are not obeyed, for others than root can write this file", file);
     settings->fleet[0] = settings->fleet_password[0] = '\0';
     settings->fleet_ca[0] = settings->fleet_certificate[0] = '\0';
+    settings->listen[0] = settings->allow[0] = '\0';
+    settings->listen_mode = usual.listen_mode;
 }
 
 /* Reads a policy's section. False, after messages: it is bad, or (where it `must` have one) has none. */
@@ -42,8 +56,8 @@ static bool read_file(struct agent_settings *settings, const char *file, bool mu
 {
     struct policy_problems problems;
     char path[40];
-    /* The very file whose owner is looked at, whatever its name leads to by then. */
-    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    /* The very file whose owner is looked at, whatever its name leads to by then. A FIFO is not waited for. */
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct policy *policy = policy_load(fd >= 0 ? path : file, NULL, &problems);
     const bool good = policy != NULL;

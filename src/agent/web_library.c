@@ -38,7 +38,11 @@ bool web_library_load(void)
         return false;
     }
     WEB_LIBRARY_FUNCTIONS(TAKE)
-    return good;
+    if (good)
+        return true;
+    dlclose(library); /* so that the next one who asks is told so too */
+    library = NULL;
+    return false;
 }
 
 #else

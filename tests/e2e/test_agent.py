@@ -60,6 +60,9 @@ class Starting(Agents):
         self.assertEqual(self.sandbox.sockfuse("check", self.sandbox.policy_path).status, 1)
         self.sandbox.policy("[a:1]\n")
         self.assertIn("no section [agent]", self.sandbox.sockfuse("agent", "-c", self.sandbox.policy_path).stderr)
+        os.remove(self.sandbox.policy_path)
+        os.mkfifo(self.sandbox.policy_path)  # by whoever may write there: it is not waited for
+        self.assertIn("it is a pipe", self.sandbox.sockfuse("agent", "-c", self.sandbox.policy_path).stderr)
         self.assertEqual(self.sandbox.sockfuse("agent", "more").status, 2)
         self.assertIn("-o sweep: expected KEY=VALUE", self.sandbox.sockfuse("agent", "-o", "sweep").stderr)
 

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import unittest
 
@@ -162,6 +163,36 @@ class Sockets(Web):
             file.write("precious")
         self.assertEqual(self.ends(agent), 0)
         self.assertTrue(os.path.exists(path))
+
+    @unittest.skipUnless(os.geteuid() == 0, "becoming another user needs root")
+    def test_roots_agent_answers_nowhere_by_the_word_of_a_file_that_others_can_write(self):
+        path = os.path.join(self.sandbox.folder, "a.socket")
+        self.sandbox.policy(f"[agent]\nlisten = unix:{path}\nlisten_mode = 0666\nallow = evil.example\n")
+        for owner, mode in ((65534, 0o644), (0, 0o666), (0, 0o664)):
+            os.chown(self.sandbox.policy_path, owner, 0)
+            os.chmod(self.sandbox.policy_path, mode)
+            agent = self.agent("-c", self.sandbox.policy_path)
+            self.assertIn("`listen`, `listen_mode` and `allow` are not obeyed", self.says())
+            self.assertFalse(os.path.exists(path))
+            self.assertEqual(self.ends(agent), 0)
+            # Nor do they widen what its own command line opens.
+            agent = self.agent("-c", self.sandbox.policy_path, "--listen", f"unix:{path}")
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+            self.assertEqual(self.ends(agent), 0)
+
+    def test_a_library_that_lacks_something_is_said_each_time(self):
+        folder = os.path.join(self.sandbox.folder, "lacking")
+        os.mkdir(folder)
+        subprocess.run(["cc", "-shared", "-o", os.path.join(folder, "libmicrohttpd.so.12"), "-x", "c", "/dev/null"],
+                       check=True)
+        self.sandbox.policy("[agent]\nlisten = off\n")
+        agent = self.agent("-c", self.sandbox.policy_path, env={"LD_LIBRARY_PATH": folder})
+        for _ in range(2):
+            before = self.says().count("has no MHD_start_daemon")
+            self.sandbox.policy(f"[agent]\nlisten = 127.0.0.1:{free_port()}\n")
+            agent.send_signal(signal.SIGHUP)
+            self.assertTrue(eventually(lambda: self.says().count("has no MHD_start_daemon") > before, 60), self.says())
+        self.assertEqual(self.ends(agent), 0)
 
     def test_a_reload_moves_it(self):
         other = free_port()
