@@ -90,7 +90,7 @@ bool web_listen_open(struct web_listen *place, const struct endpoint *at, mode_t
     *place = (struct web_listen){.fd = new_socket(at), .at = *at};
     endpoint_format(at, text, sizeof text);
     if (place->fd < 0 || !bind_to(place->fd, at, mode) || listen(place->fd, BACKLOG) != 0) {
-        warn("%s can't be listened at: `listen` (--listen) names another place", text);
+        warn("%s can't be listened at, and `listen` (--listen) can name another place", text);
         if (place->fd >= 0)
             close(place->fd);
         place->fd = -1;

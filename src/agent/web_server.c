@@ -214,8 +214,15 @@ void web_server_set(const struct agent_settings *settings)
     if (strcmp(server.listen, settings->listen) == 0 && strcmp(server.allow, settings->allow) == 0 &&
         server.mode == (mode_t)settings->listen_mode)
         return;
+    struct agent_settings before = {.listen_mode = server.mode};
+    memcpy(before.listen, server.listen, sizeof before.listen);
+    memcpy(before.allow, server.allow, sizeof before.allow);
     end();
     take(settings);
+    if (begin())
+        return;
+    warnx("it goes on listening where it did");
+    take(&before);
     if (!begin())
         warnx("it listens nowhere now");
 }

@@ -205,6 +205,20 @@ class Sockets(Web):
         with self.assertRaises(OSError):
             self.get("/healthz")
 
+    def test_a_reload_to_a_place_that_is_taken_keeps_the_one_that_it_has(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.sandbox.policy(f"[agent]\nlisten = 127.0.0.1:{self.port}\n")
+            agent = self.agent("-c", self.sandbox.policy_path)
+            self.assertEqual(self.get("/healthz").status, 200)
+            self.sandbox.policy(f"[agent]\nlisten = 127.0.0.1:{taken.getsockname()[1]}\n")
+            agent.send_signal(signal.SIGHUP)
+            here = f"listens at 127.0.0.1:{self.port}"
+            self.assertTrue(eventually(lambda: self.says().count(here) == 2, 60), self.says())
+            self.assertRegex(self.says(), "in use\n.*goes on listening where it did")
+            self.assertEqual(self.get("/healthz").status, 200)
+
 
 class Streams(Web):
     def events(self, last=None):
