@@ -167,13 +167,14 @@ static void end(void)
     if (server.daemon == NULL)
         return;
     ev_io_stop(server.loop, &server.ready);
-    ev_timer_stop(server.loop, &server.due);
     ev_timer_stop(server.loop, &server.beat);
     web_route_end();
     httpd.MHD_quiesce_daemon(server.daemon); /* the socket is ours to close */
     httpd.MHD_run(server.daemon);
     httpd.MHD_stop_daemon(server.daemon);
     server.daemon = NULL;
+    /* Behind all that wakes: begin() makes it anew, and an active one would be lost in the loop. */
+    ev_timer_stop(server.loop, &server.due);
     web_listen_close(&server.place);
 }
 

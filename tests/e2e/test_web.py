@@ -199,11 +199,14 @@ class Sockets(Web):
         self.sandbox.policy(f"[agent]\nlisten = 127.0.0.1:{self.port}\n")
         agent = self.agent("-c", self.sandbox.policy_path)
         self.assertEqual(self.get("/healthz").status, 200)
+        self.assertIn(b"retry", self.get("/events").readline())  # who waits there is let go
         self.sandbox.policy(f"[agent]\nlisten = 127.0.0.1:{other}\n")
         agent.send_signal(signal.SIGHUP)
         self.assertTrue(eventually(lambda: f"listens at 127.0.0.1:{other}" in self.says(), 60), self.says())
         with self.assertRaises(OSError):
             self.get("/healthz")
+        self.port = other
+        self.assertEqual(self.get("/healthz").status, 200)
 
     def test_a_reload_to_a_place_that_is_taken_keeps_the_one_that_it_has(self):
         with socket.socket() as taken:
