@@ -15,6 +15,7 @@
     DO(MHD_run)                                                                                                        \
     DO(MHD_get_timeout)                                                                                                \
     DO(MHD_get_daemon_info)                                                                                            \
+    DO(MHD_get_connection_info)                                                                                        \
     DO(MHD_create_response_from_buffer)                                                                                \
     DO(MHD_create_response_from_callback)                                                                              \
     DO(MHD_destroy_response)                                                                                           \

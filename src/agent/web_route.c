@@ -13,6 +13,7 @@
 #include "agent/web_library.h"
 #include "agent/web_making.h"
 #include "agent/web_page.h"
+#include "agent/web_patience.h"
 #include "agent/web_stream.h"
 #include "base/clock.h"
 #include "base/units.h"
@@ -25,6 +26,7 @@
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 #define JSON_TYPE "application/json"
+#define FLOW_TYPE "text/event-stream"
 
 static const struct {
     const char *path, *type;
@@ -67,6 +69,9 @@ static struct {
     struct flow *flows;
     unsigned int flow_count;
 } route;
+
+/* A request's own, when it was let in and waits for nothing. */
+static char is_let_in;
 
 /* --- responses ---------------------------------------------------------------------------------------------------- */
 
@@ -209,6 +214,18 @@ static void flow_free(void *context)
     free(flow);
 }
 
+/* To HEAD libmicrohttpd (0.9.75) would send the end of a stream's body. */
+static enum MHD_Result send_flow_head(struct MHD_Connection *connection)
+{
+    struct MHD_Response *response = httpd.MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (response == NULL)
+        return MHD_NO;
+    add_headers(response, FLOW_TYPE);
+    const enum MHD_Result result = httpd.MHD_queue_response(connection, MHD_HTTP_OK, response);
+    httpd.MHD_destroy_response(response);
+    return result;
+}
+
 static enum MHD_Result send_flow(struct MHD_Connection *connection)
 {
     if (route.flow_count >= FLOWS_MAX)
@@ -224,7 +241,8 @@ static enum MHD_Result send_flow(struct MHD_Connection *connection)
         flow_free(flow);
         return MHD_NO;
     }
-    add_headers(response, "text/event-stream");
+    add_headers(response, FLOW_TYPE);
+    web_patience_set(connection, WEB_FOLLOWS);
     const enum MHD_Result result = httpd.MHD_queue_response(connection, MHD_HTTP_OK, response);
     httpd.MHD_destroy_response(response);
     return result;
@@ -259,38 +277,54 @@ static struct web_verdict let_in(struct MHD_Connection *connection, const char *
     return web_gate(&asker, route.is_unix, route.allow);
 }
 
-enum MHD_Result web_route_answer(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                                 const char *version, const char *upload, size_t *upload_size, void **own)
+/* A request that was let in, and is here in full. */
+static enum MHD_Result answer(struct MHD_Connection *connection, const char *url, bool is_head, void **own)
 {
-    (void)context, (void)version, (void)upload, (void)upload_size;
-    if (*own != NULL)
-        return send_made(connection, ((struct waiter *)*own)->kind);
-    const struct web_verdict verdict = let_in(connection, method);
-    if (verdict.status != 0)
-        return send_text(connection, verdict.status, verdict.why);
     for (unsigned int kind = 0; kind < WEB_KINDS; kind++)
         if (strcmp(url, made_of[kind].path) == 0)
             return ask(connection, (enum web_kind)kind, own);
     if (strcmp(url, "/") == 0)
         return send_page(connection);
     if (strcmp(url, "/events") == 0)
-        return send_flow(connection);
+        return is_head ? send_flow_head(connection) : send_flow(connection);
     if (strcmp(url, "/healthz") == 0)
         return send_health(connection);
     return send_text(connection, MHD_HTTP_NOT_FOUND, index_text);
+}
+
+/*
+ * libmicrohttpd calls it once for the head, and again when all has come. What is answered at the first call ends the
+ * connection: good for who is not let in, while others may ask again on theirs.
+ */
+enum MHD_Result web_route_answer(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                 const char *version, const char *upload, size_t *upload_size, void **own)
+{
+    (void)context, (void)version, (void)upload;
+    if (*own == NULL) {
+        const struct web_verdict verdict = let_in(connection, method);
+        web_patience_set(connection, WEB_TAKES);
+        *own = &is_let_in;
+        return verdict.status != 0 ? send_text(connection, verdict.status, verdict.why) : MHD_YES;
+    }
+    if (*upload_size != 0) /* a body: nobody has asked for one */
+        return MHD_NO;
+    if (*own != &is_let_in)
+        return send_made(connection, ((struct waiter *)*own)->kind);
+    return answer(connection, url, strcmp(method, "HEAD") == 0, own);
 }
 
 void web_route_completed(void *context, struct MHD_Connection *connection, void **own,
                          enum MHD_RequestTerminationCode how)
 {
     struct waiter **at = &route.waiters;
-    (void)context, (void)connection, (void)how;
-    if (*own == NULL)
-        return;
-    while (*at != *own)
-        at = &(*at)->next;
-    *at = (*at)->next;
-    free(*own);
+    (void)context, (void)how;
+    web_patience_set(connection, WEB_ASKS);
+    if (*own != NULL && *own != &is_let_in) {
+        while (*at != *own)
+            at = &(*at)->next;
+        *at = (*at)->next;
+        free(*own);
+    }
     *own = NULL;
 }
 

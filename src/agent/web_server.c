@@ -13,6 +13,7 @@
 
 #include "agent/web_library.h"
 #include "agent/web_listen.h"
+#include "agent/web_patience.h"
 #include "agent/web_route.h"
 #include "agent/web_stream.h"
 #include "policy/listen_address.h"
@@ -25,6 +26,7 @@
 #define SILENCE_MAX 15u
 /* Of the stream: so long after the last line another one is sent. */
 #define BEAT_SECONDS 15.0
+#define LAST_TURNS 8u
 #define SOCKET_NAME "agent.socket"
 
 static struct {
@@ -140,11 +142,11 @@ static bool begin(void)
     if (!web_library_load() || !web_listen_open(&server.place, &at, server.mode))
         return is_usual;
     web_route_set(at.family == ENDPOINT_UNIX, server.allow);
-    server.daemon =
-        httpd.MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, web_route_answer, NULL,
-                               MHD_OPTION_LISTEN_SOCKET, server.place.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_MAX, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX,
-                               MHD_OPTION_NOTIFY_COMPLETED, web_route_completed, NULL, MHD_OPTION_END);
+    server.daemon = httpd.MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, web_route_answer, NULL, MHD_OPTION_LISTEN_SOCKET,
+        server.place.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX, MHD_OPTION_NOTIFY_COMPLETED, web_route_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, web_patience_notified, NULL, MHD_OPTION_END);
     if (server.daemon == NULL) {
         warnx("HTTP: libmicrohttpd does not begin");
         web_listen_close(&server.place);
@@ -170,7 +172,9 @@ static void end(void)
     ev_timer_stop(server.loop, &server.beat);
     web_route_end();
     httpd.MHD_quiesce_daemon(server.daemon); /* the socket is ours to close */
-    httpd.MHD_run(server.daemon);
+    /* Streams are ended by a last piece, which takes a few turns; who takes nothing is cut off. */
+    for (unsigned int turns = 0; turns < LAST_TURNS; turns++)
+        httpd.MHD_run(server.daemon);
     httpd.MHD_stop_daemon(server.daemon);
     server.daemon = NULL;
     /* Behind all that wakes: begin() makes it anew, and an active one would be lost in the loop. */
@@ -206,6 +210,7 @@ bool web_server_start(struct ev_loop *loop, const struct agent_settings *setting
     server.may_show = count == 1;
     take(settings);
     watched_register(&watcher);
+    web_patience_start(loop);
     web_route_start(loop, &choices[0], wake);
     return begin();
 }

@@ -293,6 +293,57 @@ class Pressed(Web):
         self.assertIsNone(agent.poll())
         caller.kill()
 
+    def say(self, text):
+        """A connection on which that was said."""
+        one = socket.create_connection(("127.0.0.1", self.port), timeout=50)
+        self.addCleanup(one.close)
+        one.sendall(text)
+        return one
+
+    def hear(self, one):
+        """All that comes until the other side ends it."""
+        return b"".join(iter(lambda: one.recv(65536), b""))
+
+    def test_who_never_finishes_asking_loses_his_place_and_who_follows_the_journals_keeps_it(self):
+        self.web()
+        slow = self.say(b"GET /healthz HTTP/1.1\r\n")
+        follower = self.say(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertIn(b" 200 ", follower.recv(4096))
+        self.assertEqual(self.get("/healthz").status, 200)  # so the slow one was accepted before
+        slow.setblocking(False)
+        follower.setblocking(False)
+        self.sandbox.clock.advance_seconds(300)
+
+        def is_ended(one):
+            """Also for one that says a byte now and then."""
+            try:
+                return (one is slow and one.send(b"a") == 0) or one.recv(4096) == b""
+            except BlockingIOError:
+                return False
+            except (BrokenPipeError, ConnectionResetError):
+                return True
+        self.assertTrue(eventually(lambda: is_ended(slow), 60))
+        self.assertFalse(is_ended(follower))
+        self.assertEqual(self.get("/healthz").status, 200)
+
+    def test_one_connection_serves_for_many_questions_also_if_they_come_at_once(self):
+        self.web()
+        question = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
+        for path in b"healthz", b"metrics":
+            asked = question % (path, b"") * 49 + question % (path, b"Connection: close\r\n")
+            self.assertEqual(self.hear(self.say(asked)).count(b"HTTP/1.1 200 "), 50, path)
+
+    def test_head_has_no_body_and_a_body_that_nobody_wants_is_not_waited_for(self):
+        self.web()
+        for path in b"events", b"healthz", b"metrics", b"no":
+            answer = self.hear(self.say(b"HEAD /%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % path))
+            self.assertTrue(answer.endswith(b"\r\n\r\n") and answer.count(b"\r\n\r\n") == 1, answer)
+        mad = self.say(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 999)
+        try:
+            self.assertNotIn(b" 200 ", self.hear(mad))
+        except ConnectionResetError:
+            pass
+
     def test_more_readers_of_the_stream_than_there_are_places_are_told_so(self):
         self.web()
         self.assertEqual([self.get("/events").status for _ in range(66)], [200] * 64 + [503] * 2)
