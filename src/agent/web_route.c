@@ -119,7 +119,7 @@ static enum MHD_Result send_page(struct MHD_Connection *connection)
     if (text == NULL)
         return send_text(
             connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-            "The page is not here, for sockfuse was built without Node.js; /status.json and the others are.");
+            "The page is not here: 'make page' makes it, with nodejs and npm; /status.json and the others are.");
     struct MHD_Response *response =
         httpd.MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
     if (response == NULL)
