@@ -62,12 +62,14 @@ static struct socket_state tcp_state(int fd)
     state.quiet_ns = (uint64_t)info.tcpi_last_ack_recv * NS_PER_MS;
     state.sent_ns = (uint64_t)info.tcpi_last_data_sent * NS_PER_MS;
     state.data_ns = (uint64_t)info.tcpi_last_data_recv * NS_PER_MS;
-    /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one.
-     * Older kernels leave these zero. */
+    /* Segments with data, not bytes: tcpi_bytes_received counts the peer's FIN as one. Where they are not told (QEMU's
+     * user mode has the first word alone, Linux before 4.6 the first half), what nobody has read is seen all the same. */
     if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {
         state.data_in = info.tcpi_data_segs_in > 0;
         state.data_out = info.tcpi_data_segs_out > 0;
         state.met_a_peer = info.tcpi_segs_in == info.tcpi_data_segs_in + 1;
+    } else {
+        state.data_in = socket_has_unread(fd);
     }
     return state;
 }

@@ -129,12 +129,29 @@ static void keep_own_space(const struct process_life *self)
     atomic_store_explicit(&own_pid, self->pid, memory_order_relaxed);
 }
 
+/*
+ * Of itself a process asks for its main thread, which began when it did: QEMU's user mode makes up /proc/self/stat and
+ * what has the process's number instead, and others, who look from outside, see another start there.
+ */
+#define OWN_STAT "/proc/self/task/"
+
+static bool read_stat_at(const char *before, uint32_t pid, struct stat_fields *fields)
+{
+    char path[40];
+    struct text text;
+    text_start(&text, path, sizeof path);
+    text_add(&text, before);
+    text_add_unsigned(&text, pid);
+    text_add(&text, "/stat");
+    return read_stat(path, fields);
+}
+
 OWN_FRAME void process_life_know_self(struct process_life *self)
 {
     struct stat_fields fields;
     self->pid = (uint32_t)getpid();
     /* A /proc that was mounted in another pid name space numbers the processes otherwise: nothing in it is of use. */
-    bool usable = read_stat("/proc/self/stat", &fields) && fields.pid == self->pid;
+    bool usable = read_stat_at(OWN_STAT, self->pid, &fields) && fields.pid == self->pid;
     self->start = usable ? fields.start : 0;
     self->space = ask_for_space();
     /* /proc may have gone since it was asked; a process's name space never changes. */
@@ -187,13 +204,7 @@ bool process_life_can_ask(uint64_t space)
 
 static bool read_stat_of(uint32_t pid, struct stat_fields *fields)
 {
-    char path[32];
-    struct text text;
-    text_start(&text, path, sizeof path);
-    text_add(&text, "/proc/");
-    text_add_unsigned(&text, pid);
-    text_add(&text, "/stat");
-    return read_stat(path, fields);
+    return read_stat_at(pid == (uint32_t)getpid() ? OWN_STAT : "/proc/", pid, fields);
 }
 
 OWN_FRAME bool process_life_goes_on(const struct process_life *life)

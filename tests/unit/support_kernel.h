@@ -53,6 +53,7 @@ struct kernel {
     uint64_t now_ns;
     pid_t pid;                       /* 0: the real one */
     unsigned int asked;              /* how often the table was used */
+    socklen_t info_bytes;            /* of TCP_INFO, as kernels that tell less have it; 0: all */
     int connect_ends;                /* an errno, or one of the above; for one connect */
     unsigned int connect_ends_again; /* and for so many more */
     unsigned int connects;           /* so far */

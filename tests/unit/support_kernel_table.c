@@ -108,7 +108,7 @@ static int scripted_getsockopt(int fd, int level, int option, void *value, sockl
     if (level != IPPROTO_TCP || option != TCP_INFO || at->family == AF_UNIX)
         return kernel_says(ENOPROTOOPT);
     struct tcp_info info = info_of(at);
-    return give(value, length, &info, sizeof info);
+    return give(value, length, &info, kernel.info_bytes ? kernel.info_bytes : (socklen_t)sizeof info);
 }
 
 static int scripted_setsockopt(int fd, int level, int option, const void *value, socklen_t length)
@@ -211,8 +211,15 @@ struct kernel_action {
 static long scripted_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     (void)d, (void)e, (void)f;
+#ifdef SYS_poll             /* not every processor's kernel has it */
     if (number == SYS_poll) /* which counts itself */
         return scripted_poll((struct pollfd *)a, (nfds_t)b, (int)c);
+#else
+    if (number == SYS_ppoll) {
+        const struct timespec *time = (const void *)c;
+        return scripted_poll((struct pollfd *)a, (nfds_t)b, (int)(time->tv_sec * 1000 + time->tv_nsec / 1000000));
+    }
+#endif
     kernel.asked++;
     switch (number) {
     case SYS_rt_sigprocmask: /* also how memory is looked at */
