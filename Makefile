@@ -161,6 +161,12 @@ lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd th
 musl: ## the library for programs of musl, in $(BUILD)/musl
 	@BUILD=$(BUILD) scripts/musl
 
+# On another machine than one of 64-bit ARM: with Debian's cross compiler, and QEMU's processor.
+arm64: ## library, command and agent for 64-bit ARM, in $(BUILD)/arm64; fetches what that needs
+	@BUILD=$(BUILD) scripts/arm64
+test-arm64: ## the tests of tests/unit and tests/preload for it, on QEMU (TESTS=FILES: those); some 20 minutes
+	@BUILD=$(BUILD) scripts/arm64 test
+
 $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
@@ -408,7 +414,7 @@ help: ## this list
 	    while IFS="$$(printf '\t')" read -r target text; do printf '  make %-17s %s\n' "$$target" "$$text"; done
 
 always:
-.PHONY: all lib32 musl page deb test-deb fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
+.PHONY: all lib32 musl arm64 test-arm64 page deb test-deb fresh suites lint lint-deep tidy tidy-deep unit-programs preload-programs bench-programs \
         fuzz-programs threaded-programs test-programs demo cascade test test-unit test-preload test-e2e matrix \
         check-sanitizers coverage fuzz bench install uninstall clean help always
 .DELETE_ON_ERROR:

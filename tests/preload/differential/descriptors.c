@@ -37,10 +37,20 @@ static void play_dup(void)
     told("dup", result, "%s", "");
 }
 
+/* Not every processor's kernel has it. */
+static long number_dup2(int fd, int to)
+{
+#ifdef SYS_dup2
+    return syscall(SYS_dup2, fd, to);
+#else
+    return dup2(fd, to);
+#endif
+}
+
 static void play_dup2(void)
 {
     int fd = any_descriptor(), to = any_own();
-    long result = EITHER(dup2(fd, to), syscall(SYS_dup2, fd, to));
+    long result = EITHER(dup2(fd, to), number_dup2(fd, to));
     keep_copy(result);
     told("dup2", result, "%d", to);
 }
