@@ -6,8 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (REFUSED_BY_CURL, RESET_BY_CURL, SOCKFUSE, ParallelSuite, Server, eventually, heads,  # noqa: E402
-                      http_answer, reset, stay_silent)
+from fixtures import (LIBRARY, REFUSED_BY_CURL, RESET_BY_CURL, SOCKFUSE, ParallelSuite, Server, eventually,  # noqa: E402
+                      heads, http_answer, reset, stay_silent)
 from test_agent import FAST, Agents  # noqa: E402
 from test_everybody import Users  # noqa: E402
 
@@ -146,6 +146,18 @@ class Checks(Health):
                 self.assertEqual(self.circuit()["state"], "closed")
                 self.assertEqual(server.connections, 3, "two of the agent's, and the probe")
                 self.ends(self.daemon)
+
+    def test_its_own_connections_are_not_guarded_where_the_library_is_preloaded_into_all(self):
+        server = Server(up=False)
+        self.start(server, "connect", agent=False, health_rise=100)
+        self.daemon = self.agent(*FAST, env={"LD_PRELOAD": str(LIBRARY), "SOCKFUSE_POLICY": self.sandbox.policy_path})
+        self.opened(7)
+        self.await_held()
+        server.up()
+        for _ in range(3):
+            self.advance(lambda: server.connections)
+        counters = self.circuit()["counters"]
+        self.assertEqual((counters["admitted"], counters["failed"], counters["refused"]), (1, 1, 0), counters)
 
     def test_a_name_is_resolved_and_one_of_its_addresses_has_to_pass(self):
         server = Server(up=False)
