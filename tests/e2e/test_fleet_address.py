@@ -129,8 +129,10 @@ class Tls(Address):
     def test_what_does_not_speak_tls_is_told_of(self):
         redis, server = self.redis(Redis), Server(answer_no_tls)
         self.addCleanup(server.stop)
-        self.agent(f"fleet = rediss://localhost:{redis.port}")
+        agent = self.agent(f"fleet = rediss://localhost:{redis.port}")
         self.expect("fleet: it does not answer by TLS")
+        agent.kill()  # while it lives, another one stands by
+        agent.wait(60)
         self.agent(f"fleet = rediss://{server.destination}")
         self.expect("fleet: TLS fails: ")
 
@@ -184,9 +186,11 @@ class Secrets(Address):
         for owner, mode in ((OTHER_USER, 0o644), (0, 0o666), (0, 0o664)):
             os.chown(self.settings, owner, 0)
             os.chmod(self.settings, mode)
-            self.agent(text)
+            agent = self.agent(text)
             self.expect("`fleet` is not obeyed, for others than root can write this file")
-            self.expect("watches")
+            self.expect("watches 1 policy")
+            agent.kill()
+            agent.wait(60)
         told = subprocess.run(["redis-cli", "-s", redis.path, "info", "commandstats"], capture_output=True, text=True,
                               check=True).stdout
         self.assertNotIn("cmdstat_auth", told)
