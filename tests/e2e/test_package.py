@@ -105,7 +105,8 @@ class Contents(PackageTest):
             self.assertFalse("s" in mode, name)
 
     def test_it_needs_the_c_library_alone_and_says_what_was_linked(self):
-        self.assertRegex(self.field("Depends"), r"^libc6 \(>= [0-9.]+\)$")
+        # What tells systemd of the unit for users is on every Debian (essential).
+        self.assertRegex(self.field("Depends"), r"^libc6 \(>= [0-9.]+\), init-system-helpers \(>= 1\.52\)$")
         self.assertRegex(self.field("Static-Built-Using"), r"\blibbsd \(= ")
 
     def test_the_same_sources_make_the_same_package(self):
