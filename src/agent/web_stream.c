@@ -42,7 +42,8 @@ void web_stream_add(const struct watched *watched, const struct event *event)
         return;
     free(*place);
     FILE *out = open_text(place, &size);
-    fprintf(out, "id: %" PRIx64 "-%" PRIu64 "\ndata: %.*s,\"policy\":", life(), stream.next, (int)(length - end), line);
+    fprintf(out, "id: %" PRIx64 "-%" PRIu64 "\ndata: %.*s,\"policy\":", life(), stream.next + 1, (int)(length - end),
+            line);
     json_text(watched->selected->identity, out);
     fputs(",\"owner\":", out);
     json_text(watched->selected->user, out);
@@ -59,27 +60,22 @@ static void give(struct web_reader *reader, char *piece)
     reader->at = 0;
 }
 
-static bool is_of_this_life(const char *id, uint64_t *number)
+/* An id has the number of the event behind it. */
+static bool is_of_this_life(const char *id, uint64_t *next)
 {
     char *end;
     if (strtoull(id, &end, 16) != life() || *end != '-')
         return false;
-    return ascii_is_number(end + 1, number) && *number < stream.next;
+    return ascii_is_number(end + 1, next) && *next <= stream.next;
 }
 
+/* First comes an id, so that who is cut off before anything happens goes on from here, too. */
 void web_reader_start(struct web_reader *reader, const char *last_id)
 {
-    uint64_t last;
-    *reader = (struct web_reader){.next = stream.next};
-    if (last_id == NULL) {
-        give(reader, copy_text("retry: 2000\n\n"));
-    } else if (is_of_this_life(last_id, &last)) {
-        reader->next = last + 1;
-        give(reader, copy_text("retry: 2000\n\n"));
-    } else {
-        reader->next = oldest();
-        give(reader, copy_text("retry: 2000\nevent: restarted\ndata: {}\n\n"));
-    }
+    const bool is_other = last_id != NULL && !is_of_this_life(last_id, &reader->next);
+    *reader = (struct web_reader){.next = last_id == NULL ? stream.next : is_other ? oldest() : reader->next};
+    give(reader, format_text("retry: 2000\nid: %" PRIx64 "-%" PRIu64 "\n%s\n", life(), reader->next,
+                             is_other ? "event: restarted\ndata: {}\n" : ""));
 }
 
 /* The next piece; false: there is none now. */

@@ -35,14 +35,17 @@ function keep(main, change) {
 
 // --- spark lines ------------------------------------------------------------------------------------------------------
 
-function note(report, at) {
+// By the time at which it was told: a document may be a second old, or be had twice.
+function note(report) {
+  const at = Date.parse(report.made);
   for (const circuit of report.circuits) {
     if (!circuit.now) continue;
     const key = circuitKey(circuit);
     const { admitted, refused, failed } = circuit.now.counters;
     const history = histories.get(key) ?? { last: null, points: [] };
+    if (history.last?.at >= at) continue;
     if (history.last) {
-      const seconds = Math.max((at - history.last.at) / 1000, 0.1);
+      const seconds = (at - history.last.at) / 1000;
       const rate = (now, before) => Math.max(now - before, 0) / seconds;
       history.points.push({ at, calls: rate(admitted + refused, history.last.admitted + history.last.refused),
         bad: rate(failed + refused, history.last.failed + history.last.refused) });
@@ -138,7 +141,7 @@ export function follow(draw) {
       if (!answer.ok) throw new Error(await answer.text());
       const report = read(await answer.text());
       seen = Date.now();
-      note(report, seen);
+      note(report);
       if (!isWindowed() && !main.matches(":active")) keep(main, () => {
         clearCharts();
         draw(report);

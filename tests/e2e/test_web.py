@@ -253,6 +253,7 @@ class Streams(Web):
         agent = self.web("-o", "look_every=20ms")
         self.assertTrue(eventually(lambda: self.get("/healthz").read() == b"ok: watches 1 policy\n", 60))
         stream = self.events()
+        begun = re.search(r"(?m)^id: (\S+)$", b"".join(iter(stream.readline, b"\n")).decode()).group(1)
         self.a_failure()
         first, event = self.next(stream)
         self.assertEqual((event["event"], event["target"], event["policy"]),
@@ -263,6 +264,7 @@ class Streams(Web):
         self.assertIn(event, journal)
         self.assertEqual(self.next(self.events(last=first)), self.next(self.events(last=first)))
         self.assertEqual(self.next(self.events(last=first))[1], opened)
+        self.assertEqual(self.next(self.events(last=begun)), (first, event))  # cut off before anything had happened
         self.next(self.events(last="0-0"), "restarted")
         self.assertEqual(self.ends(agent), 0)
         self.assertEqual(stream.read(), b"")
@@ -378,6 +380,27 @@ class Page(Web):
         browser.wait_for("return document.querySelector('.live .badge')?.textContent.startsWith('open')")
         browser.wait_for("return document.querySelector('.tiles')?.innerText.includes('1 not over')")
         self.assertTrue(browser.run("return document.querySelector('.journal').innerText.includes(arguments[0])", EVIL))
+        # How many calls a second there are goes by when they were counted: the same document tells nothing new.
+        browser.run("""
+          const ask = window.fetch;
+          let looks = 0;
+          window.fetch = async (...words) => {
+            const report = JSON.parse(await (await ask(...words)).text());
+            looks += 1;
+            report.made = new Date(Date.parse('2030-01-01T00:00:00Z') + Math.floor(looks / 2) * 1000).toISOString();
+            for (const policy of report.status) for (const circuit of policy.circuits) {
+              circuit.counters.admitted = 100 * Math.floor(looks / 2);
+              circuit.counters.refused = circuit.counters.failed = 0;
+            }
+            window.looks = looks;
+            return new Response(JSON.stringify(report));
+          };""")
+        browser.wait_for("return window.looks >= 6")
+        rates = "return document.querySelectorAll('.live td.number')[0].textContent"
+        browser.wait_for(rates + " === '100'")
+        self.assertEqual({browser.run(rates) for _ in range(3)}, {"100"})
+        browser.open(self.url)
+        browser.wait_for("return document.querySelector('details.circuit details.table') !== null")
         # What the reader has unfolded stays so.
         browser.run("document.querySelector('details.circuit details.table').open = true; window.same = true;")
         browser.wait_for("const made = document.getElementById('range').innerText;"
