@@ -148,10 +148,15 @@ $(LIBRARY): $(CORE) $(PRELOAD) $(BUILD)/exports.map $(BUILD)/aliases.ld $(BUILD)
 	    -o $@ $(PRELOAD) $(CORE) $(BUILD)/aliases.ld $(LIBBSD) \
 	    $$([ ! -s $(BUILD)/ordered.ld ] || echo -Wl,-T,$(BUILD)/ordered.ld)
 
-# The linker's own script with the order of what is HOT. A linker that shows none (it is not GNU's) goes without.
-$(BUILD)/ordered.ld: src/preload/order.ld $(BUILD)/src/base/bare.o
+# The linker's own script with the order of what is HOT, and of what a start touches. A linker that shows none (it is not
+# GNU's) goes without.
+ORDER := src/preload/start.ld src/preload/order.ld src/preload/variables.ld
+$(BUILD)/ordered.ld: $(ORDER) $(BUILD)/src/base/bare.o
 	$(call Q,MAP) { $(LINK) -shared -nostdlib $(LAYOUT) -Wl,--verbose -o $@.shown $(BUILD)/src/base/bare.o 2>&1 || :; } | \
-	    sed -e '1,/^=====/d' -e '/^=====/,$$d' | sed -e '/^  \.text  *:/{n;r $<' -e '}' >$@; rm -f $@.shown
+	    sed -e '1,/^=====/d' -e '/^=====/,$$d' | \
+	    sed -e '/^  \.text  *:/{n;r $(word 1,$(ORDER))' -e 'r $(word 2,$(ORDER))' -e '}' \
+	        -e '/^  \.bss  *:/{n;r $(word 3,$(ORDER))' -e '}' | \
+	    sed -e 's/^    START(\(.*\))$$/    *($(foreach part,.text .text.startup .text.unlikely,$(part).\1 $(part).\1.*))/' >$@; rm -f $@.shown
 
 # For 32-bit programs of an x86-64 machine; run finds it there.
 lib32: ## the library for 32-bit programs, in $(BUILD)/32; fetches the libbsd that it needs

@@ -4,6 +4,8 @@
  * A pipe without a reader answers a write with SIGPIPE, and a file at its size limit with SIGXFSZ: both would kill a
  * host that never asked for a log. All signals are blocked around the write; one that came of it is taken away again.
  */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include "base/log.h"
 
 #include <errno.h>
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/file_status.h"
 #include "base/frame.h"
 #include "base/undisturbed.h"
 
@@ -91,7 +94,7 @@ static bool is_for_messages(const struct stat *two)
     socklen_t length = sizeof family;
 
     return bare_getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX &&
-           !(fstat(STDIN_FILENO, &zero) == 0 && zero.st_dev == two->st_dev && zero.st_ino == two->st_ino);
+           !(file_status(STDIN_FILENO, &zero) == 0 && zero.st_dev == two->st_dev && zero.st_ino == two->st_ino);
 }
 
 void log_begin(void)
@@ -99,7 +102,7 @@ void log_begin(void)
     struct stat two;
     int keep = errno;
 
-    if (fstat(STDERR_FILENO, &two) == 0 && (!S_ISSOCK(two.st_mode) || is_for_messages(&two))) {
+    if (file_status(STDERR_FILENO, &two) == 0 && (!S_ISSOCK(two.st_mode) || is_for_messages(&two))) {
         standard_error.device = two.st_dev;
         standard_error.special = two.st_rdev;
         standard_error.inode = two.st_ino;
@@ -114,7 +117,7 @@ OWN_FRAME static bool is_still_standard_error(void)
 {
     struct stat now;
 
-    return standard_error.is_known && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == standard_error.device &&
+    return standard_error.is_known && file_status(STDERR_FILENO, &now) == 0 && now.st_dev == standard_error.device &&
            now.st_ino == standard_error.inode && now.st_rdev == standard_error.special &&
            (now.st_mode & S_IFMT) == standard_error.type;
 }

@@ -17,7 +17,7 @@
  *   startup.c                engine; said: that one line was written; is_discovered: how the policy was found; patterns,
  *                            options: what the environment holds, while it is read
  *   station_places.c         stations: the segments that are attached, or were
- *   attaching.c              places, standpoint, identity: what was so at start; working: who changes stations;
+ *   attaching.c              state_folders, standpoint, identity: what was so at start; working: who changes stations;
  *                            asked_deleted_ns, noted_use_ns, said: so that it is seldom
  *   real.c                   real: the functions behind us; sys: those that the judging asks
  *   descriptors.c            descriptor_first, descriptor_near, far_root: what each number is; numbers_end

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "base/units.h"
 #include "policy/command_words.h"
 #include "policy/complaint.h"
@@ -48,12 +49,12 @@ bool alert_parse(char value[ALERT_SIZE], const char *text, char *why_text, size_
 /* Moves behind that word, or one of both. */
 static bool skip_word(const char **text, const char *word, const char *or_word)
 {
-    const char *at = *text + strspn(*text, BLANKS);
-    const size_t length = strcspn(at, BLANKS);
+    const char *at = *text + span_of(*text, BLANKS);
+    const size_t length = span_until(at, BLANKS);
     if ((length != strlen(word) || memcmp(at, word, length) != 0) &&
         (length != strlen(or_word) || memcmp(at, or_word, length) != 0))
         return false;
-    *text = at + length + strspn(at + length, BLANKS);
+    *text = at + length + span_of(at + length, BLANKS);
     return true;
 }
 
@@ -62,7 +63,7 @@ bool flapping_parse(struct flapping_rule *rule, const char *text, char *why_text
     const struct complaint why = {why_text, why_size};
     char number[NUMBER_SIZE];
     uint64_t openings, span_ns;
-    const size_t digits = strspn(text, "0123456789");
+    const size_t digits = span_of(text, "0123456789");
     if (digits == 0 || digits >= sizeof number)
         return complain(why, EXPECTED);
     memcpy(number, text, digits);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "policy/complaint.h"
 #include "policy/distance.h"
 
@@ -41,8 +42,8 @@ bool capacity_is_sane(const struct capacity *capacity)
 /* The next word, behind which `*text` moves; a longer one is cut. False: there is none. */
 static bool read_word(const char **text, char word[WORD_MAX])
 {
-    *text += strspn(*text, SEPARATORS);
-    const size_t length = strcspn(*text, SEPARATORS);
+    *text += span_of(*text, SEPARATORS);
+    const size_t length = span_until(*text, SEPARATORS);
     const size_t kept = length < WORD_MAX ? length : WORD_MAX - 1;
     memcpy(word, *text, kept);
     word[kept] = '\0';

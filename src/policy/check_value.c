@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/span.h"
 #include "policy/command_words.h"
 #include "policy/complaint.h"
 #include "policy/endpoint.h"
@@ -28,7 +29,7 @@ enum check_kind check_kind(const char *value)
 const char *check_command(const char *value)
 {
     const char *words = value + sizeof command - 1;
-    return words + strspn(words, " ");
+    return words + span_of(words, " ");
 }
 
 /* --- URLs --- */
@@ -81,7 +82,7 @@ static bool is_plain(const char *text)
 static bool read_url(struct check_url *url, const char *value)
 {
     const char *authority = value + HTTP_LENGTH;
-    const size_t length = strcspn(authority, "/?#");
+    const size_t length = span_until(authority, "/?#");
     url->path = authority + length;
     return is_plain(value) && url->path[0] != '?' && strchr(url->path, '#') == NULL &&
            read_authority(url, authority, length);

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/ascii.h"
 #include "base/bare.h"
+#include "base/span.h"
 #include "policy/distance.h"
 #include "policy/problem.h"
 
@@ -34,7 +35,7 @@ struct reader {
 /* Cuts the blanks off both ends, in place. */
 static char *trim(char *text)
 {
-    text += strspn(text, BLANKS);
+    text += span_of(text, BLANKS);
     size_t length = strlen(text);
     while (length > 0 && strchr(BLANKS, text[length - 1]) != NULL)
         length--;
@@ -62,10 +63,9 @@ static const char *header_complaint(const char *header)
     }
     if (length - 2 >= TARGET_NAME_MAX)
         return "the section's name has more than 127 bytes: give it a short name and a `match`";
-    for (const char *at = header; *at != '\0'; at++) {
+    for (const char *at = header; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             return "the section's name has a control character in it";
-    }
     return NULL;
 }
 
@@ -226,8 +226,8 @@ static bool read_key(struct reader *reader, char *logical, char *text)
 {
     char *equals = strchr(text, '=');
     if (equals == NULL) {
-        const size_t word = strcspn(text, BLANKS ":");
-        char *value = text + word + strspn(text + word, BLANKS ":");
+        const size_t word = span_until(text, BLANKS ":");
+        char *value = text + word + span_of(text + word, BLANKS ":");
         char name[DISTANCE_WORD_MAX + 1];
         snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : sizeof name), text);
         if (key_named(name) != KEYS && *value != '\0')

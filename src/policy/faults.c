@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "base/units.h"
 #include "policy/complaint.h"
 #include "policy/value.h"
@@ -31,8 +32,8 @@ static const struct value_rule share_rule = {.type = VALUE_PERCENT, .minimum = 1
 /* The next word at `*text`, behind which it moves; false if there is none. */
 static bool take_word(char **text, char **word)
 {
-    *word = *text + strspn(*text, BLANKS);
-    *text = *word + strcspn(*word, BLANKS);
+    *word = *text + span_of(*text, BLANKS);
+    *text = *word + span_until(*word, BLANKS);
     if (**text != '\0')
         *(*text)++ = '\0';
     return **word != '\0';
@@ -79,7 +80,7 @@ static bool parse_share(struct injection *fault, char *text, struct complaint wh
         return true;
     if (strcmp(word, at) != 0)
         return complain(why, "`%.40s` is not understood; expected ` at ` and a share such as `30%%`", word);
-    text += strspn(text, BLANKS);
+    text += span_of(text, BLANKS);
     if (!value_parse(&share_rule, text, &permille, why.text, why.size))
         return false;
     fault->permille = (uint32_t)permille;

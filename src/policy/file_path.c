@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/span.h"
 #include "policy/identity.h"
 
 static bool are_one_file(const char *one, const char *other)
@@ -23,7 +24,7 @@ static bool is_clean(const char *path)
 {
     while (*path == '/') {
         const char *name = path + 1;
-        const size_t length = strcspn(name, "/");
+        const size_t length = span_until(name, "/");
         if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0))
             return false;
         path = name + length;

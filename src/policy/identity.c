@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bare.h"
+#include "base/span.h"
 
 #define PATTERNS "patterns:"
 #define OPTIONS "options:"
@@ -50,7 +51,7 @@ static void write_path(FILE *stream, const char *path)
     for (; *path != '\0'; path++) {
         putc(*path, stream);
         /* What would be taken for a list; and what stands for that, too. */
-        if (*path == ' ' && starts_with(path, JOINT) && is_list(path + 3 + strspn(path + 3, "\\"))) {
+        if (*path == ' ' && starts_with(path, JOINT) && is_list(path + 3 + span_of(path + 3, "\\"))) {
             fputs("+ \\", stream);
             path += 2;
         }
@@ -161,7 +162,7 @@ static char *read_path(const char *text, size_t length)
     for (const char *from = text; from < text + length; from++) {
         *to++ = *from;
         const char *escape = from + strlen(JOINT);
-        if (*from == ' ' && starts_with(from, JOINT) && *escape == '\\' && is_list(escape + strspn(escape, "\\"))) {
+        if (*from == ' ' && starts_with(from, JOINT) && *escape == '\\' && is_list(escape + span_of(escape, "\\"))) {
             *to++ = '+';
             *to++ = ' ';
             from = escape;
@@ -228,7 +229,7 @@ bool identity_read(struct identity *identity, const char *text)
         good = identity->path != NULL;
         text += length;
     }
-    while (good && is_list(text += strspn(text, " +"))) {
+    while (good && is_list(text += span_of(text, " +"))) {
         char ***list = starts_with(text, PATTERNS) ? &identity->patterns : &identity->options;
         if (*list != NULL)
             break;
@@ -277,7 +278,7 @@ void path_clean(char *path, bool parents)
 {
     char *to = path;
     for (const char *from = path; *from != '\0';) {
-        const size_t slashes = strspn(from, "/"), length = strcspn(from + slashes, "/");
+        const size_t slashes = span_of(from, "/"), length = span_until(from + slashes, "/");
         const char *name = from + slashes;
         from = name + length;
         if (length == 0 || (length == 1 && name[0] == '.'))

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/span.h"
 #include "policy/pattern.h"
 
 /* What a key is a key of. For the kinds before LENGTHS, the index knows which lengths its keys have. */
@@ -41,7 +42,7 @@ struct policy_place {
 
 size_t index_plain_length(const char *glob)
 {
-    return strcspn(glob, META);
+    return span_until(glob, META);
 }
 
 bool index_is_glob(const struct pattern *pattern)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "policy/complaint.h"
 #include "policy/glob.h"
 
@@ -61,9 +62,9 @@ static bool parse_port(struct pattern *pattern, const char *text, struct complai
     }
     if (text[0] == '\0')
         return complain(why, "the port is missing behind the `:`; write `*` for every port");
-    if (strchr(text, '-') != NULL && text[strspn(text, DIGITS "-")] == '\0')
+    if (strchr(text, '-') != NULL && text[span_of(text, DIGITS "-")] == '\0')
         return parse_range(pattern, text, why);
-    if (text[strspn(text, DIGITS)] != '\0')
+    if (text[span_of(text, DIGITS)] != '\0')
         return parse_service(pattern, text, why);
     if (!read_port(text, &pattern->port_first))
         return complain(why, "port `%.40s` is not between 1 and 65535; write `*` for every port", text);
@@ -157,7 +158,7 @@ static bool check_name(char *host, struct complaint why)
             if (i - label > LABEL_BYTES_MAX)
                 return complain(why, "a part of the host name has %zu bytes; %d are possible", i - label,
                                 LABEL_BYTES_MAX);
-            if (byte == '\0' && host[label + strspn(host + label, DIGITS)] == '\0')
+            if (byte == '\0' && host[label + span_of(host + label, DIGITS)] == '\0')
                 return complain(why, "`%.60s` is no IPv4 address (four numbers up to 255, no leading zeros)", host);
             label = i + 1;
         } else if ((unsigned char)byte >= 0x80) {
@@ -335,7 +336,7 @@ bool pattern_is_single(const struct pattern *pattern, struct endpoint *endpoint)
         return pattern->port_first == pattern->port_last && endpoint->family != ENDPOINT_NONE &&
                pattern->prefix == (endpoint->family == ENDPOINT_IPV4 ? 32 : 128);
     case PATTERN_UNIX:
-        if (strlen(pattern->host) > ENDPOINT_PATH_MAX || pattern->host[strcspn(pattern->host, "*?[\\")] != '\0')
+        if (strlen(pattern->host) > ENDPOINT_PATH_MAX || pattern->host[span_until(pattern->host, "*?[\\")] != '\0')
             return false;
         memcpy(endpoint->path, pattern->host, strlen(pattern->host) + 1);
         return true;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "base/text.h"
 #include "policy/complaint.h"
 #include "policy/endpoint.h"
@@ -87,7 +88,7 @@ static bool take_credentials(struct redis_url *url, const char *text, size_t len
 static bool is_name(const char *text)
 {
     return text[0] != '-' &&
-           text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] == '\0';
+           text[span_of(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] == '\0';
 }
 
 static bool take_host(struct redis_url *url, const char *text, size_t length, struct complaint why)
@@ -141,7 +142,7 @@ bool redis_url_parse(struct redis_url *url, const char *text, char *why_text, si
     if (at != NULL && !take_credentials(url, text, (size_t)(at - text), why))
         return false;
     text = at != NULL ? at + 1 : text;
-    const size_t length = strcspn(text, "/");
+    const size_t length = span_until(text, "/");
     if (text[length] == '/' && !take_database(url, text + length + 1))
         return complain(why, "expected a database's number below %u behind the last `/`", REDIS_DATABASES_MAX);
     return take_host(url, text, length, why);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/file_status.h"
 #include "base/hash.h"
 #include "policy/problem.h"
 
@@ -58,7 +59,7 @@ static bool open_and_read(const char *path, struct source *source, const char **
         *reason = strerror(errno); /* NOLINT(concurrency-mt-unsafe): the text of a number that is known is constant */
         return false;
     }
-    bool good = fstat(fd, &status) == 0;
+    bool good = file_status(fd, &status) == 0;
     if (good && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))) {
         *reason = "it is a pipe, but every process under the policy reads it anew";
         good = false;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "policy/complaint.h"
 #include "policy/value.h"
 
@@ -61,14 +62,14 @@ bool statuses_parse(struct outcome_rules *rules, const char *text, char *why_tex
     const struct complaint why = {why_text, why_size};
     struct outcome_rules read = {.http_failure_count = 0};
     const bool none = strcmp(text, "none") == 0;
-    while (!none && *(text += strspn(text, SEPARATORS)) != '\0') { /* commas too: what is meant is plain */
+    while (!none && *(text += span_of(text, SEPARATORS)) != '\0') { /* commas too: what is meant is plain */
         const char *word = text;
         struct status_range range;
         if (!read_range(&text, &range))
             return complain(why,
                             "`%.*s` is no status; expected statuses and ranges from %u to %u such as `503 520-529`, or "
                             "`none`",
-                            (int)strcspn(word, SEPARATORS), word, HTTP_STATUS_MIN, HTTP_STATUS_MAX);
+                            (int)span_until(word, SEPARATORS), word, HTTP_STATUS_MIN, HTTP_STATUS_MAX);
         if (!add_range(&read, range))
             return complain(why, "too many; expected at most %u statuses and ranges", STATUS_RANGES_MAX);
     }

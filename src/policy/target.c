@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/span.h"
 #include "policy/distance.h"
 #include "policy/pattern.h"
 #include "policy/problem.h"
@@ -47,7 +48,7 @@ static void read_override(struct target *overrides, const char *text, struct pol
         length--;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
     const enum key_index key = key_named(name);
-    char *value = strdup(equals + 1 + strspn(equals + 1, " \t"));
+    char *value = strdup(equals + 1 + span_of(equals + 1, " \t"));
     if (value == NULL) {
         problem_error(problems, 0, "out of memory");
         return;
@@ -145,7 +146,7 @@ bool target_match(struct target *target, const struct entry *entry, struct polic
     char why[WHY_MAX];
     struct entry_place place = entry_begin(entry);
     bool good = true;
-    for (char *word = entry->value, *end; *word != '\0'; word = end + strspn(end, " \t")) {
+    for (char *word = entry->value, *end; *word != '\0'; word = end + span_of(end, " \t")) {
         end = word_end(word);
         const char behind = *end;
         *end = '\0';

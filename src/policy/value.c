@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/span.h"
 #include "base/units.h"
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
@@ -139,7 +140,7 @@ static bool parse_window(const struct value_rule *rule, const char *text, uint64
     const char *at = text;
     if (!read_decimal(&at, &decimal))
         return parse_duration(rule, text, window, why);
-    at += strspn(at, " \t");
+    at += span_of(at, " \t");
     if (strcmp(at, "calls") != 0 && strcmp(at, "call") != 0)
         return parse_duration(rule, text, window, why);
     if (decimal.scale != 1 || decimal.digits < 1 || decimal.digits > WINDOW_CALLS_MAX)
@@ -179,7 +180,7 @@ static bool parse_events(const struct value_rule *rule, const char *text, uint64
         return complain(why, "expected a number of events such as `2048 events`");
     if (*at == '\0')
         return complain(why, "of what are there %.20s? Write `%.20s events`", text, text);
-    at += strspn(at, " \t");
+    at += span_of(at, " \t");
     if (strcmp(at, "events") != 0 && strcmp(at, "event") != 0)
         return complain(why, "expected a number of events such as `2048 events`");
     if (decimal.scale != 1 || decimal.digits < rule->minimum || decimal.digits > rule->maximum)

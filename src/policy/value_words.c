@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "breaker/outcome.h"
 #include "policy/distance.h"
 
@@ -18,8 +19,8 @@ void value_add_word(char *list, size_t size, const char *separator, const char *
 /* The next word of a list, behind which `*text` moves; a longer one is cut. Commas too: what is meant is plain. */
 static bool take_word(const char **text, char *word, size_t size)
 {
-    *text += strspn(*text, " \t,");
-    const size_t length = strcspn(*text, " \t,"), kept = length < size ? length : size - 1;
+    *text += span_of(*text, " \t,");
+    const size_t length = span_until(*text, " \t,"), kept = length < size ? length : size - 1;
     memcpy(word, *text, kept);
     word[kept] = '\0';
     *text += length;

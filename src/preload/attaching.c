@@ -25,7 +25,7 @@
 #define ASK_DELETED_NS (60 * NS_PER_S)
 #define NOTE_USE_NS NS_PER_HOUR
 
-static struct state_places places;
+static struct state_places state_folders;
 static struct standpoint standpoint;
 static const char *identity;              /* the policy's: the same after a reload */
 static _Atomic uint32_t working;          /* the lineage's epoch while one of its threads changes stations; else 0 */
@@ -46,7 +46,7 @@ __attribute__((noinline)) static void say_apart(void)
     text_add(&text, "sockfuse: ");
     text_add_printable(&text, engine.program);
     text_add(&text, ": the file of its circuits is gone and can't be had again now (");
-    text_add_printable(&text, places.at[0].folder);
+    text_add_printable(&text, state_folders.at[0].folder);
     text_add(&text, "); it keeps circuits of its own until it can");
     line[text.length] = '\n';
     log_append(LOG_STDERR, line, text.length + 1);
@@ -66,7 +66,7 @@ static bool get_file(struct segment *segment, bool patient, struct segment_error
 {
     const struct capacity capacity = capacity_wanted();
     const struct attaching attaching = {identity, &capacity, patient};
-    return segment_attach_first(segment, &places, &attaching, error);
+    return segment_attach_first(segment, &state_folders, &attaching, error);
 }
 
 static bool get_private(struct segment *segment)
@@ -120,7 +120,7 @@ bool station_start(enum target_scope scope, const char *(*environment)(const cha
     if (scope == SCOPE_PROCESS)
         return start(scope, error);
     standpoint_take(&standpoint);
-    if (!state_places(environment, &places) || !state_places_name(&places, identity)) {
+    if (!state_places(environment, &state_folders) || !state_places_name(&state_folders, identity)) {
         strcpy(error->text, "the name of the state folder is too long");
         return false;
     }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/span.h"
 #include "preload/real.h"
 
 /* What the kernel reads of a script's first line: BINPRM_BUF_SIZE. */
@@ -68,7 +69,7 @@ static bool read_first_line(const char *path, char line[FIRST_LINE_MAX + 1])
     const ssize_t length = real.read(descriptor, line, FIRST_LINE_MAX);
     real.close(descriptor);
     line[length > 0 ? length : 0] = '\0';
-    line[strcspn(line, "\n")] = '\0';
+    line[span_until(line, "\n")] = '\0';
     return length > 0;
 }
 
@@ -109,8 +110,8 @@ static bool is_interpreter(void)
 {
     static const char *const interpreters[] = {"python", "node", "nodejs", "perl", "php",  "ruby",
                                                "sh",     "bash", "dash",   "lua",  "tclsh"};
-    const size_t length = strcspn(program_name(), "0123456789.");
-    if (program_name()[length + strspn(program_name() + length, "0123456789.")] != '\0')
+    const size_t length = span_until(program_name(), "0123456789.");
+    if (program_name()[length + span_of(program_name() + length, "0123456789.")] != '\0')
         return false;
     for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
         if (strlen(interpreters[i]) == length && !strncmp(program_name(), interpreters[i], length))

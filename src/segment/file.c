@@ -21,6 +21,7 @@
 #include "base/bare.h"
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/span.h"
 #include "base/text.h"
 #include "segment/folder.h"
 #include "segment/newer_calls.h"
@@ -44,7 +45,7 @@ OWN_FRAME static void read_boot_id(char id[BOOT_ID_SIZE])
     while (length < 0 && errno == EINTR);
     bare_close(fd);
     id[length > 0 ? length : 0] = '\0';
-    id[strcspn(id, "\n")] = '\0';
+    id[span_until(id, "\n")] = '\0';
 }
 
 void contents_know(struct contents *contents, const char *identity, const struct capacity *capacity)

@@ -19,6 +19,7 @@
 #include "base/bare.h"
 #include "base/clock.h"
 #include "base/errno_name.h"
+#include "base/file_status.h"
 #include "base/frame.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -196,7 +197,7 @@ OWN_FRAME int folder_open(const struct state_place *place, bool make, struct seg
     }
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) != 0 || status.st_uid != geteuid())
+    if (file_status(fd, &status) != 0 || status.st_uid != geteuid())
         return refuse(fd, error, folder,
                       "the state folder belongs to another user; set SOCKFUSE_STATE to one of your own");
     if ((status.st_mode & 077) != 0)
@@ -209,7 +210,7 @@ OWN_FRAME int folder_open(const struct state_place *place, bool make, struct seg
 bool folder_is_removed(int folder)
 {
     struct stat status;
-    return fstat(folder, &status) == 0 && status.st_nlink == 0;
+    return file_status(folder, &status) == 0 && status.st_nlink == 0;
 }
 
 bool folder_lock(int folder, bool patient)

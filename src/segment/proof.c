@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/bare.h"
+#include "base/file_status.h"
 #include "base/undisturbed.h"
 #include "segment/folder.h"
 
@@ -35,7 +36,7 @@ static int open_file(const struct segment *segment, int flags)
     int fd = folder_openat(AT_FDCWD, segment->path, flags, 0);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) == 0 && segment_is_of(segment, &status))
+    if (file_status(fd, &status) == 0 && segment_is_of(segment, &status))
         return fd;
     bare_close(fd);
     return -1;

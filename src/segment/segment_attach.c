@@ -20,6 +20,7 @@
 
 #include "base/bare.h"
 #include "base/clock.h"
+#include "base/file_status.h"
 #include "base/frame.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -69,7 +70,7 @@ static enum found look_inside(int fd, const struct contents *contents, struct se
                               struct segment_error *error)
 {
     const char *path = segment->path;
-    if (fstat(fd, &look->status) != 0)
+    if (file_status(fd, &look->status) != 0)
         return refuse(path, "the segment can't be examined", errno, error);
     if (!S_ISREG(look->status.st_mode))
         return refuse(path, "the segment is no regular file; remove it", 0, error);
@@ -229,36 +230,36 @@ static void add_reason(struct segment_error *reasons, const struct segment_error
     text_add(&text, reason->text);
 }
 
-static bool attach_first(struct segment *segment, const struct state_places *places, const struct attaching *attaching,
-                         struct segment_error *error, struct segment_error *reason)
+/* In one of several places: why each of them is none. */
+static bool attach_one_of(struct segment *segment, const struct state_places *places, const struct attaching *attaching,
+                          struct segment_error *error)
 {
-    /* With a single place there is nothing to choose. */
-    for (unsigned int i = 0; i < places->count && places->count > 1; i++)
+    for (unsigned int i = 0; i < places->count; i++)
         if (attach_at(segment, &places->at[i], attaching, false, NULL))
             return true;
-    for (unsigned int i = 0; i < places->count; i++) {
+    /* Who wants to know why has room for it; a host's call does not. It is had where there is something to tell. */
+    struct segment_error *reason = error ? malloc(sizeof *reason) : NULL;
+    bool attached = false;
+    for (unsigned int i = 0; i < places->count && !attached; i++) {
         clear_error(reason);
-        if (attach_at(segment, &places->at[i], attaching, true, reason)) {
-            if (error && reason)
-                *error = *reason;
-            return true;
-        }
-        if (error && reason)
+        attached = attach_at(segment, &places->at[i], attaching, true, reason);
+        if (error && reason && attached)
+            *error = *reason;
+        else if (error && reason)
             add_reason(error, reason);
     }
-    return false;
+    free(reason);
+    return attached;
 }
 
 bool segment_attach_first(struct segment *segment, const struct state_places *places, const struct attaching *attaching,
                           struct segment_error *error)
 {
     clear_error(error);
-    /* Who wants to know why has room for it; a host's call does not. */
-    struct segment_error *reason = error ? malloc(sizeof *reason) : NULL;
-    clear_error(reason);
-    bool attached = attach_first(segment, places, attaching, error, reason);
-    free(reason);
-    return attached;
+    /* With a single place there is nothing to choose. */
+    if (places->count == 1)
+        return attach_at(segment, &places->at[0], attaching, true, error);
+    return attach_one_of(segment, places, attaching, error);
 }
 
 bool segment_attach(struct segment *segment, const char *folder, const char *identity, const struct capacity *capacity,

@@ -20,6 +20,7 @@
 #include "base/ascii.h"
 #include "base/bare.h"
 #include "base/frame.h"
+#include "base/span.h"
 #include "base/text.h"
 #include "segment/folder.h"
 #include "segment/layout.h"
@@ -66,7 +67,7 @@ static uint64_t mount_of(int fd)
     ssize_t length = bare_read(info, text, sizeof text - 1);
     bare_close(info);
     text[length > 0 ? length : 0] = '\0';
-    const char *line = strstr(text, "mnt_id:"), *at = line ? line + strcspn(line, "0123456789") : "";
+    const char *line = strstr(text, "mnt_id:"), *at = line ? line + span_until(line, "0123456789") : "";
     uint64_t number;
     return ascii_number(&at, &number) ? number : NO_MOUNT;
 }
@@ -119,7 +120,7 @@ static size_t start_of(const void *address, char text[24])
     text_start(&builder, text, 24);
     text_add_hex(&builder, (uint64_t)(uintptr_t)address, 16);
     /* The kernel's has eight digits at least. */
-    size_t zeros = strspn(text, "0"), digits = builder.length - zeros;
+    size_t zeros = span_of(text, "0"), digits = builder.length - zeros;
     if (digits < 8)
         zeros = builder.length - 8;
     memmove(text, text + zeros, builder.length - zeros);

@@ -78,7 +78,8 @@ class Instructions(unittest.TestCase):
                 _, status, usage = os.wait4(pid, 0)
                 self.assertEqual(status, 0)
                 faults[how].append(usage.ru_minflt)
-        self.assertLess(min(faults[PRELOAD]) - min(faults[BARE]), 33, faults)  # where things lie changes it by some
+        # Where things lie changes it by some; 24 and more where each function lies where its file is.
+        self.assertLess(min(faults[PRELOAD]) - min(faults[BARE]), 23, faults)
 
     def test_a_report_of_many_short_processes_grows_with_them(self):
         """A job that starts a program for each call: an outage has as many processes as failures."""
@@ -192,7 +193,7 @@ class Instructions(unittest.TestCase):
             return collections.Counter((address - begin) // 4096 for address in at if begin <= address < end)
         few, many = in_parallel((lambda samples=samples: pages(samples)) for samples in (1, 3))
         often = sorted(page for page, times in (many - few).items() if times >= 2 * CONNECTIONS)
-        self.assertTrue(5 < len(often) < 24, often)  # above 36 where each function lies where its file is
+        self.assertTrue(5 < len(often) < 20, often)  # 26 where HOT alone is in order, above 36 where nothing is
 
     def test_a_kept_connection_goes_the_short_way(self):
         for keys in ("", "response_timeout = 10s\n", "slow_call = 1s\n", "failure_rate = 0\n"):

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/errno_name.h"
+#include "base/span.h"
 #include "base/text.h"
 
 static struct text text;
@@ -241,6 +242,18 @@ static void a_text_is_whole_or_nothing(void **state)
     }
 }
 
+static void spans_end_where_libcs_do(void **state)
+{
+    static const char *const texts[] = {"", " ", "a", "  a b ", "a,b\tc", ",,", "\xff\x80 z", "z"};
+    static const char *const sets[] = {"", " ", " \t,", "abc", "\x80\xff", "z"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (size_t j = 0; j < sizeof sets / sizeof *sets; j++) {
+            assert_int_equal(span_of(texts[i], sets[j]), strspn(texts[i], sets[j]));
+            assert_int_equal(span_until(texts[i], sets[j]), strcspn(texts[i], sets[j]));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +272,7 @@ int main(void)
         cmocka_unit_test(errnos_have_names),
         cmocka_unit_test_setup(an_errno_without_a_name_is_its_number, setup),
         cmocka_unit_test(a_text_is_whole_or_nothing),
+        cmocka_unit_test(spans_end_where_libcs_do),
     };
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
         return 1;
