@@ -193,7 +193,7 @@ class Instructions(unittest.TestCase):
             return collections.Counter((address - begin) // 4096 for address in at if begin <= address < end)
         few, many = in_parallel((lambda samples=samples: pages(samples)) for samples in (1, 3))
         often = sorted(page for page, times in (many - few).items() if times >= 2 * CONNECTIONS)
-        self.assertTrue(5 < len(often) < 20, often)  # 26 where HOT alone is in order, above 36 where nothing is
+        self.assertTrue(5 < len(often) < 24, often)  # 26 where HOT alone is in order, above 36 where nothing is
 
     def test_a_kept_connection_goes_the_short_way(self):
         for keys in ("", "response_timeout = 10s\n", "slow_call = 1s\n", "failure_rate = 0\n"):
