@@ -10,8 +10,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Server, eventually,  # noqa: E402
-                      stay_silent)
+from fixtures import (BUILD, PRELOAD, SOCKFUSE, ParallelSuite, Sandbox, Server, asleep,  # noqa: E402
+                      eventually, stay_silent)
 
 load_tests = ParallelSuite.load(4)
 DAEMON = BUILD / "sockfuse-agent"
@@ -145,7 +145,9 @@ class Sweeping(Agents):
 
     def hang(self, count, argv):
         processes = [self.sandbox.popen(argv, PRELOAD) for _ in range(count)]
-        self.assertTrue(eventually(lambda: self.server.requests >= count, 120), self.sandbox.circuits())
+        self.assertTrue(eventually(lambda: self.server.requests >= count and
+                                   all(process.poll() is not None or asleep(process) for process in processes), 120),
+                        self.sandbox.circuits())
         return processes
 
     def events(self):

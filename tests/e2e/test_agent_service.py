@@ -8,7 +8,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, Clock, ParallelSuite, Sandbox, Server, ServiceManager, eventually, stay_silent  # noqa: E402
+from fixtures import (BUILD, Clock, ParallelSuite, Sandbox, Server, ServiceManager, asleep, eventually,  # noqa: E402
+                      stay_silent)
 from test_everybody import numbers  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -107,10 +108,10 @@ class Service(unittest.TestCase):
     def hang(self):
         """A call of the user's that nobody answers."""
         before = self.server.requests
-        self.manager.popen("setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "sockfuse", "run",
-                           "-p", POLICY, "--", "curl", "-s", self.server.url,
-                           env={"XDG_RUNTIME_DIR": self.home, "SOCKFUSE_CLOCK": "/tmp/clock"})
-        self.assertTrue(eventually(lambda: self.server.requests > before, 60), self.said())
+        process = self.manager.popen("setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "sockfuse",
+                                     "run", "-p", POLICY, "--", "curl", "-s", self.server.url,
+                                     env={"XDG_RUNTIME_DIR": self.home, "SOCKFUSE_CLOCK": "/tmp/clock"})
+        self.assertTrue(eventually(lambda: self.server.requests > before and asleep(process), 60), self.said())
 
     def circuit(self):
         out, _, _ = self.manager.run("sockfuse", "status", "--json", "--user", str(self.uid),

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import PRELOAD, PYTHON, SOCKFUSE, ParallelSuite, Server, eventually, stay_silent  # noqa: E402
+from fixtures import PRELOAD, PYTHON, SOCKFUSE, ParallelSuite, Server, asleep, eventually, stay_silent  # noqa: E402
 from test_agent import FAST, Agents  # noqa: E402
 from test_everybody import Users  # noqa: E402
 
@@ -30,8 +30,8 @@ class Together(Agents):
         self.addCleanup(self.server.stop)
 
     def hang(self):
-        self.sandbox.popen(["curl", "-s", self.server.url], PRELOAD)
-        self.assertTrue(eventually(lambda: self.server.requests > 0, 60))
+        process = self.sandbox.popen(["curl", "-s", self.server.url], PRELOAD)
+        self.assertTrue(eventually(lambda: self.server.requests > 0 and asleep(process), 60))
 
     def state(self):
         return self.sandbox.circuit(self.server)["state"]

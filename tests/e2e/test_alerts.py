@@ -9,9 +9,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import (PRELOAD, PYTHON, ROOT, SOCKFUSE, ParallelSuite, Server, answer_http,
-                      eventually, reset,  # noqa: E402
-                      stay_silent)
+from fixtures import (PRELOAD, PYTHON, ROOT, SOCKFUSE, ParallelSuite, Server, answer_http, asleep,  # noqa: E402
+                      eventually, reset, stay_silent)
 from test_agent import FAST, Agents  # noqa: E402
 from test_everybody import Users  # noqa: E402
 from test_fleet import Hosts  # noqa: E402
@@ -187,8 +186,8 @@ class Telling(Alerts):
 
     def test_a_call_that_hangs_past_its_time_is_told_while_it_hangs(self):
         self.start(Server(stay_silent), alert_on="overdue", response_timeout="5s", failure_rate="0%")
-        self.sandbox.popen(["curl", "-sS", self.server.url], PRELOAD)
-        self.assertTrue(eventually(lambda: self.server.requests, 60))
+        process = self.sandbox.popen(["curl", "-sS", self.server.url], PRELOAD)
+        self.assertTrue(eventually(lambda: self.server.requests and asleep(process), 60))
         self.sandbox.clock.advance_seconds(6)
         _, event = self.await_told("overdue")
         self.assertIn(" has a call that hangs: response-timeout, still hangs after 6s", event["text"])

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BUILD, CLIENTS, PYTHON, ROOT, SOCKFUSE, BlackHole, ParallelSuite, Sandbox, Server,  # noqa: E402
-                      eventually, printed_on_a_terminal, services, stay_silent)
+                      asleep, eventually, printed_on_a_terminal, services, stay_silent)
 from fixtures.storm import storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -296,7 +296,7 @@ class Following(unittest.TestCase):
     def hang(self):
         before = self.waiting()
         process = self.sandbox.popen(["curl", "-s", "--max-time", "100", self.server.url])
-        self.assertTrue(eventually(lambda: self.waiting() > before, 30))
+        self.assertTrue(eventually(lambda: self.waiting() > before and asleep(process), 30))
         return process
 
     def follow(self, *words, **keywords):

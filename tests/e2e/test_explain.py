@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import PYTHON, ParallelSuite, Sandbox, Server, eventually, stay_silent  # noqa: E402
+from fixtures import PYTHON, ParallelSuite, Sandbox, Server, asleep, eventually, stay_silent  # noqa: E402
 from fixtures.storm import WORDS, storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -109,8 +109,8 @@ class Explain(unittest.TestCase):
     def test_calls_that_were_under_way_tell_what_one_more_had_come_to(self):
         server = self.server(stay_silent)
         self.sandbox.guard(server, failure_threshold=2, response_timeout="2s")
-        self.sandbox.popen([PYTHON, "-c", PREFORKING, str(server.port), "4"])
-        self.assertTrue(eventually(lambda: server.requests == 4, 30))
+        process = self.sandbox.popen([PYTHON, "-c", PREFORKING, str(server.port), "4"])
+        self.assertTrue(eventually(lambda: server.requests == 4 and asleep(process), 30))
         self.sandbox.clock.advance_seconds(3)
         self.call(server)
         (circuit,) = self.explain(server)
@@ -162,7 +162,7 @@ class Explain(unittest.TestCase):
         self.sandbox.run(["curl", "-s", "--max-time", "0.6", server.url])
         self.sandbox.clock.advance_seconds(10)
         prober = self.sandbox.popen(["curl", "-s", "--max-time", "100", server.url])
-        self.assertTrue(eventually(lambda: server.requests == 2, 30))
+        self.assertTrue(eventually(lambda: server.requests == 2 and asleep(prober), 30))
         self.sandbox.clock.advance_seconds(1)
         self.assertRegex(self.text(server), rf"\n  Next +the end of the probe that curl\[{prober.pid}\] has made for 1\.0s")
         self.sandbox.clock.advance_seconds(9)
@@ -174,8 +174,8 @@ class Explain(unittest.TestCase):
         server, observed = self.server(stay_silent), self.refusing()
         self.sandbox.policy(f"[busy]\nmatch = {server.destination}\nmax_connections = 1\n"
                             f"[seen]\nmatch = {observed.destination}\nmode = observe\nfailure_threshold = 1\n")
-        self.sandbox.popen(["curl", "-s", "--max-time", "100", server.url])
-        self.assertTrue(eventually(lambda: server.requests == 1, 30))
+        process = self.sandbox.popen(["curl", "-s", "--max-time", "100", server.url])
+        self.assertTrue(eventually(lambda: server.requests == 1 and asleep(process), 30))
         self.sandbox.clock.advance_seconds(40)
         self.assertEqual({obstacle["what"] for obstacle in self.explain(server)[0]["in_the_way"]},
                          {"bulkhead", "response_timeout"})

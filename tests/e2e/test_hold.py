@@ -204,8 +204,8 @@ class Overdue(Hold):
 
     def test_without_a_response_timeout_a_long_poll_is_never_overdue(self):
         self.start(Server(stay_silent), failure_threshold=1)
-        self.hang(4, ["curl", "-sS", self.server.url])
-        self.assertTrue(eventually(lambda: self.server.requests == 4))
+        processes = self.hang(4, ["curl", "-sS", self.server.url])
+        self.assertTrue(eventually(lambda: self.server.requests == 4 and all(map(asleep, processes))))
         self.sandbox.clock.advance_seconds(3600)
         self.server.behaviour = answer_http
         self.assertEqual(self.curl().status, 0)

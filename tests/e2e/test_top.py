@@ -11,7 +11,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fixtures import (BUILD, CLIENTS, PRELOAD, PYTHON, REFUSED_BY_CURL, ROOT, SOCKFUSE, ParallelSuite, Sandbox,  # noqa: E402
-                      Server, Session, Terminal, answer_http, eventually, reset_after_request, services, stay_silent)
+                      Server, Session, Terminal, answer_http, asleep, eventually, reset_after_request, services,
+                      stay_silent)
 from fixtures.storm import storm  # noqa: E402
 
 load_tests = ParallelSuite.load(4)
@@ -36,7 +37,7 @@ class Top(unittest.TestCase):
         """curl, which waits for the server's answer."""
         before = server.requests
         process = self.sandbox.popen(["curl", "-s", "--max-time", "100", server.url], PRELOAD)
-        self.assertTrue(eventually(lambda: server.requests == before + count, 30))
+        self.assertTrue(eventually(lambda: server.requests == before + count and asleep(process), 30))
         return process
 
     def terminal(self, *words, width=80, height=24, env=None, until="calls/s"):
@@ -90,7 +91,7 @@ class Page(Top):
                                       f"curl -s {broken.url}; exec curl -s --max-time 100 {silent.url}"], "command",
                                      stderr=subprocess.PIPE)
         self.addCleanup(observe.stderr.close)
-        self.assertTrue(eventually(lambda: silent.requests == 1, 30))
+        self.assertTrue(eventually(lambda: silent.requests == 1 and asleep(observe), 30))
         terminal = self.terminal()
         terminal.wait_for_line(f"{silent.destination}", r"closed, observed +1 +0ms")
         terminal.wait_for_line(f"{broken.destination}", r"closed, observed ")
