@@ -75,7 +75,10 @@ struct fleet_wish {
     bool close;             /* another host's probe has succeeded since it opened */
 };
 
-/* What there is to show. */
+/* Of hosts that have a circuit open, so many are shown. */
+#define FLEET_VOTERS_SHOWN 8u
+
+/* What there is to show; texts hold until the fleet is called again. */
 struct fleet_view {
     bool is_open;
     bool probes; /* this host has the lease */
@@ -83,6 +86,19 @@ struct fleet_view {
     bool votes;
     uint64_t hosts, callers; /* that have it open; that called it lately, where the quorum is a share, else 0 */
     uint64_t pause_ns;       /* of the fleet, until its end */
+    /* Names of hosts, or numbers of those whose names are not known; "": none. */
+    const char *voters[FLEET_VOTERS_SHOWN];
+    unsigned int voter_count;
+    const char *prober, *healer;
+    uint64_t lease; /* by which the one who probes is told from the one before; 0: nobody does */
+};
+
+/* Of the whole. */
+struct fleet_standing {
+    bool is_connected;
+    uint64_t heard_ns; /* when a round last went well; 0: never */
+    uint64_t hosts;    /* whose agents have said lately that they are there; 0: not known */
+    const char *host;  /* this one's name */
 };
 
 /* Who tells of something that all hosts see. */
@@ -136,6 +152,7 @@ const char *fleet_elsewhere(struct fleet *fleet, uint32_t *cursor, uint64_t now_
 struct fleet_wish fleet_wish(const struct fleet *fleet, uint32_t circuit, uint64_t now_ns);
 /* Whether some wish has changed by what came since this was asked last, but for its end. */
 bool fleet_has_news(struct fleet *fleet, uint64_t now_ns);
+struct fleet_standing fleet_standing(const struct fleet *fleet);
 struct fleet_view fleet_view(const struct fleet *fleet, uint32_t circuit, uint64_t now_ns);
 
 /* A connection stands (and is authenticated); or none does any more: what was not answered is void. */

@@ -119,6 +119,7 @@ static void take_lease(struct fleet *fleet, struct fleet_circuit *circuit, const
     if (!fleet_value_read(reply, true, &token, &end_ms))
         return; /* what is no lease of ours keeps it: it ends, or nothing goes on */
     circuit->lease_token = token;
+    circuit->prober = fleet_value_host(reply);
     circuit->lease_end_ns = ours_ns(fleet, end_ms, FLEET_LEASE_MAX_NS);
     if (token != circuit->token)
         return;
@@ -134,6 +135,7 @@ static bool take_healed(struct fleet *fleet, struct fleet_circuit *circuit, cons
 
     if (!fleet_value_read(reply, true, &token, &at_ms) || token == circuit->healed.token)
         return false;
+    circuit->healer = fleet_value_host(reply);
     const uint64_t ago_ms = fleet->server_ms > at_ms ? fleet->server_ms - at_ms : 0;
     const uint64_t ago_ns = ago_ms < FLEET_HEALED_NS / NS_PER_MS ? ago_ms * NS_PER_MS : FLEET_HEALED_NS;
     circuit->healed = (struct fleet_heal){
@@ -224,6 +226,13 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
     case COMMAND_TROUBLE_LIST:
         take_list(fleet, kind, reply);
         return;
+    case COMMAND_NAMES:
+        if (!fleet_hosts_take_names(fleet, reply))
+            fail(fleet, reply, "it answers what it was not asked");
+        return;
+    case COMMAND_COUNT_HOSTS:
+        take_count(fleet, &fleet->hosts, reply);
+        return;
     case COMMAND_READ:
         take_circuits(fleet, of, reply, now_ns);
         return;
@@ -238,7 +247,10 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
         take_count(fleet, &circuit->votes, reply);
     else if (kind == COMMAND_COUNT_CALLERS)
         take_count(fleet, &circuit->callers, reply);
-    else if (kind == COMMAND_HEALED)
+    else if (kind == COMMAND_VOTERS) {
+        if (!fleet_hosts_take_voters(circuit, reply))
+            fail(fleet, reply, "it answers what is no list of hosts");
+    } else if (kind == COMMAND_HEALED)
         take_late_healing(fleet, circuit, reply);
     else if (reply->type == REPLY_ERROR)
         fail(fleet, reply, "");

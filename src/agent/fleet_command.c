@@ -6,6 +6,8 @@
  */
 #include "agent/fleet_command.h"
 
+#include <string.h>
+
 #include "agent/fleet_wording.h"
 #include "agent/fleet_words.h"
 
@@ -134,16 +136,12 @@ static bool is_kept(const struct fleet_circuit *circuit, uint64_t now_ns)
 
 void fleet_say_vote(struct fleet *fleet, struct fleet_circuit *circuit, uint64_t now_ns)
 {
-    const bool is_shared = circuit->seen.quorum == 0;
-
     say_in_set(fleet, "votes", circuit, fleet->host, FLEET_VOTE_NS, now_ns);
-    if (is_shared)
-        say_in_set(fleet, "trouble", NULL, circuit->name, FLEET_VOTE_NS, now_ns);
+    say_in_set(fleet, "trouble", NULL, circuit->name, FLEET_VOTE_NS, now_ns);
     if (is_kept(circuit, now_ns))
         return;
     keep_set(fleet, "votes", circuit, now_ns);
-    if (is_shared)
-        keep_set(fleet, "trouble", NULL, now_ns);
+    keep_set(fleet, "trouble", NULL, now_ns);
     circuit->kept_ns = now_ns;
 }
 
@@ -167,6 +165,72 @@ void fleet_count_votes(struct fleet *fleet, const struct fleet_circuit *circuit,
 void fleet_count_callers(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns)
 {
     count_set(fleet, COMMAND_COUNT_CALLERS, "callers", circuit, FLEET_CALLED_NS, now_ns);
+}
+
+void fleet_ask_voters(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns)
+{
+    struct wording command;
+
+    wording_start(&command, fleet);
+    wording_word(&command, "ZRANGEBYSCORE");
+    wording_key(&command, "votes", circuit);
+    bounds(&command, FLEET_VOTE_NS, now_ns);
+    wording_word(&command, "WITHSCORES");
+    wording_word(&command, "LIMIT");
+    wording_number(&command, 0);
+    wording_number(&command, FLEET_VOTERS_SHOWN);
+    wording_send(&command, COMMAND_VOTERS, fleet_number(fleet, circuit));
+}
+
+static void name_key(struct wording *command, const char *host)
+{
+    wording_key_begins(command, "name:");
+    text_add(&command->text, host);
+    wording_ends(command);
+}
+
+void fleet_say_here(struct fleet *fleet, bool with_name, uint64_t now_ns)
+{
+    struct wording command;
+
+    say_in_set(fleet, "hosts", NULL, fleet->host, FLEET_HERE_LASTS_NS, now_ns);
+    if (!with_name)
+        return;
+    keep_set(fleet, "hosts", NULL, now_ns);
+    wording_start(&command, fleet);
+    wording_word(&command, "SET");
+    name_key(&command, fleet->host);
+    wording_word(&command, fleet->host_name);
+    wording_word(&command, "PX");
+    wording_number(&command, FLEET_KEYS_NS / NS_PER_MS);
+    wording_send(&command, COMMAND_WRITE, 0);
+}
+
+void fleet_count_hosts(struct fleet *fleet, uint64_t now_ns)
+{
+    struct wording command;
+
+    wording_start(&command, fleet);
+    wording_word(&command, "ZCOUNT");
+    wording_key(&command, "hosts", NULL);
+    bounds(&command, FLEET_HERE_LASTS_NS, now_ns);
+    wording_send(&command, COMMAND_COUNT_HOSTS, 0);
+}
+
+void fleet_ask_names(struct fleet *fleet)
+{
+    struct wording command;
+
+    wording_start(&command, fleet);
+    wording_word(&command, "MGET");
+    for (uint32_t i = 0; i < fleet->asked_count; i++) {
+        char host[17];
+        struct text text;
+        text_start(&text, host, sizeof host);
+        text_add_hex(&text, fleet->names[fleet->asked[i]].host, 16);
+        name_key(&command, host);
+    }
+    wording_send(&command, COMMAND_NAMES, 0);
 }
 
 void fleet_say_open(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns)
@@ -205,12 +269,23 @@ void fleet_say_pause(struct fleet *fleet, const struct fleet_circuit *circuit, u
     write_of(&command, circuit);
 }
 
+/* A token and a time, and whose they are. */
+static void value_by_host(const struct fleet *fleet, char value[FLEET_VALUE_MAX], uint64_t token, uint64_t at_ms)
+{
+    size_t length;
+
+    fleet_value_write(value, true, token, at_ms);
+    length = strlen(value);
+    value[length] = ' ';
+    memcpy(value + length + 1, fleet->host, sizeof fleet->host);
+}
+
 void fleet_ask_lease(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t lasts_ns, uint64_t now_ns)
 {
     struct wording command;
     char value[FLEET_VALUE_MAX];
 
-    fleet_value_write(value, true, circuit->token, fleet_server_ms(fleet, now_ns) + lasts_ns / NS_PER_MS);
+    value_by_host(fleet, value, circuit->token, fleet_server_ms(fleet, now_ns) + lasts_ns / NS_PER_MS);
     wording_start(&command, fleet);
     wording_word(&command, "SET");
     wording_key(&command, "lease", circuit);
@@ -245,7 +320,7 @@ void fleet_say_healed(struct fleet *fleet, const struct fleet_circuit *circuit, 
     struct wording command;
     char value[FLEET_VALUE_MAX];
 
-    fleet_value_write(value, true, token, fleet_server_ms(fleet, now_ns) - ago_ns / NS_PER_MS);
+    value_by_host(fleet, value, token, fleet_server_ms(fleet, now_ns) - ago_ns / NS_PER_MS);
     wording_start(&command, fleet);
     wording_word(&command, "SET");
     wording_key(&command, "healed", circuit);

@@ -22,6 +22,12 @@ void fleet_take_vote_back(struct fleet *fleet, struct fleet_circuit *circuit);
 void fleet_count_votes(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
 void fleet_count_callers(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
 
+/* Some of its voters; that this host is there, and, less often, its name; how many hosts are. */
+void fleet_ask_voters(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
+void fleet_say_here(struct fleet *fleet, bool with_name, uint64_t now_ns);
+void fleet_count_hosts(struct fleet *fleet, uint64_t now_ns);
+void fleet_ask_names(struct fleet *fleet);
+
 /* That the circuit is open in the fleet, and what comes of it if it was just healed; or no more. */
 void fleet_say_open(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
 void fleet_say_open_no_more(struct fleet *fleet, const struct fleet_circuit *circuit);

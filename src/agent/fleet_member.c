@@ -22,6 +22,7 @@ struct fleet *fleet_create(const char *name, uint64_t host, uint64_t seed, const
     fleet_name_from(name, fleet->name);
     text_start(&text, fleet->host, sizeof fleet->host);
     text_add_hex(&text, host, 16);
+    fleet->number = host;
     fleet->random = seed;
     fleet->way = *way;
     return fleet;
@@ -163,8 +164,8 @@ struct fleet_view fleet_view(const struct fleet *fleet, uint32_t number, uint64_
     const struct fleet_circuit *const circuit = fleet_at((struct fleet *)(uintptr_t)fleet, number);
 
     if (circuit == NULL)
-        return (struct fleet_view){0};
-    return (struct fleet_view){
+        return (struct fleet_view){.prober = "", .healer = ""};
+    struct fleet_view view = {
         .is_open = fleet_is_open(circuit, now_ns),
         .probes = circuit->phase == FLEET_PROBES,
         .others_probe = circuit->lease == LEASE_OTHERS && fleet_is_open(circuit, now_ns),
@@ -172,6 +173,23 @@ struct fleet_view fleet_view(const struct fleet *fleet, uint32_t number, uint64_
         .hosts = circuit->votes,
         .callers = circuit->seen.quorum == 0 ? circuit->callers : 0,
         .pause_ns = circuit->pause_end_ns > now_ns ? circuit->pause_end_ns - now_ns : 0,
+        .prober = fleet_hosts_name(fleet, circuit->lease != LEASE_FREE ? circuit->prober : 0),
+        .healer = fleet_hosts_name(fleet, circuit->healer),
+        .lease = circuit->lease != LEASE_FREE ? circuit->lease_token : 0,
+        .voter_count = circuit->voter_count,
+    };
+    for (unsigned int i = 0; i < circuit->voter_count; i++)
+        view.voters[i] = fleet_hosts_name(fleet, circuit->voters[i]);
+    return view;
+}
+
+struct fleet_standing fleet_standing(const struct fleet *fleet)
+{
+    return (struct fleet_standing){
+        .is_connected = fleet->is_connected,
+        .heard_ns = fleet->heard_ns,
+        .hosts = fleet->hosts,
+        .host = fleet->host_name,
     };
 }
 
@@ -188,7 +206,7 @@ void fleet_broken(struct fleet *fleet)
     fleet->is_connected = fleet->has_failed = fleet->time_known = fleet->is_nudged = false;
     fleet->stage = STAGE_IDLE;
     fleet->awaited = 0;
-    fleet->look_ns = 0;
+    fleet->look_ns = fleet->here_ns = fleet->named_ns = fleet->troubles_ns = 0;
     fleet_claims_end(fleet, "the connection to the fleet's Redis broke");
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[i];

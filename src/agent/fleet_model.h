@@ -43,6 +43,12 @@
 #define FLEET_CLAIM_RENEW_NS (20 * NS_PER_S)
 /* Claims that can wait for their answer at a time. */
 #define FLEET_CLAIMS 32u
+/* For who looks: how often it is asked what nothing is decided by; a host says that it is there, and for how long. */
+#define FLEET_SHOW_NS (5 * NS_PER_S)
+#define FLEET_HERE_NS (20 * NS_PER_S)
+#define FLEET_HERE_LASTS_NS (60 * NS_PER_S)
+#define FLEET_NAMES 64u
+#define FLEET_NAMES_AT_ONCE 16u
 /* A pause's length is known for so long after it. */
 #define FLEET_PAUSE_KEPT_NS NS_PER_MINUTE
 /* For how long a healing is told, and how long it silences what was counted before it. */
@@ -74,6 +80,9 @@ enum fleet_command_kind {
     COMMAND_COUNT_CALLERS,
     COMMAND_LEASE,
     COMMAND_HEALED,
+    COMMAND_VOTERS, /* some of them, by their numbers */
+    COMMAND_NAMES,  /* of hosts `asked` */
+    COMMAND_COUNT_HOSTS,
     COMMAND_CLAIM, /* who has it; of claim `of` */
 };
 
@@ -114,10 +123,15 @@ struct fleet_circuit {
     uint64_t open_until_ns;
     struct fleet_wish told; /* what was wished for when there was last news */
     uint64_t votes, callers;
+    uint64_t voters[FLEET_VOTERS_SHOWN];
+    unsigned int voter_count;
+    uint64_t voters_ns; /* when they were last asked for; 0: not since it is closed everywhere */
+    bool shown_open;    /* they were asked for since it is open in the fleet */
+    uint64_t prober, healer;
     uint64_t pause_end_ns, pause_length_ns; /* 0: none is known; it is for some time after its end */
     enum fleet_lease lease;
     uint64_t lease_end_ns, lease_token;
-    char lease_text[48];      /* as it lies there, of one that is this member's; "": none */
+    char lease_text[64];      /* as it lies there, of one that is this member's; "": none */
     struct fleet_heal healed; /* the last one */
     bool close_wished;        /* it is later than this host's opening */
     /* The probe. */
@@ -130,6 +144,13 @@ struct fleet_circuit {
     uint64_t moved_ns; /* when `movement` last changed, or the pause was not over */
     uint64_t movement; /* a hash of what Redis says of the probe */
     bool distrusted;   /* nothing goes on: this host goes by its own circuit */
+};
+
+/* What a host is called; of no host: a free place. */
+struct fleet_host_name {
+    uint64_t host;
+    uint64_t asked_ns;
+    char name[FLEET_HOST_MAX];
 };
 
 /* One claim on its way; no `answer`: a free place. */
@@ -165,9 +186,27 @@ struct fleet {
     uint32_t reading_count;
     uint64_t commands; /* sent so far */
     struct fleet_claiming claims[FLEET_CLAIMS];
+    /* For who looks (fleet_hosts.c). */
+    uint64_t number; /* `host` as a number */
+    uint64_t heard_ns, here_ns, named_ns, troubles_ns, hosts;
+    struct fleet_host_name names[FLEET_NAMES];
+    uint32_t next_name;
+    uint32_t asked[FLEET_NAMES_AT_ONCE];
+    uint32_t asked_count;
     struct fleet_circuit circuits[FLEET_CIRCUITS];
     char scratch[FLEET_ARGUMENTS * FLEET_KEY_MAX];
 };
+
+/*
+ * Hosts and their names (fleet_hosts.c): what is due of saying that this one is there, and of asking who votes; and the
+ * names that are wanted. What was answered.
+ */
+void fleet_hosts_turn(struct fleet *fleet, uint64_t now_ns);
+void fleet_hosts_ask_names(struct fleet *fleet, uint64_t now_ns);
+bool fleet_hosts_take_voters(struct fleet_circuit *circuit, const struct fleet_reply *reply);
+bool fleet_hosts_take_names(struct fleet *fleet, const struct fleet_reply *reply);
+/* A host's name, or its number; "" of none. Holds until some more are asked for. */
+const char *fleet_hosts_name(const struct fleet *fleet, uint64_t host);
 
 /* What was claimed is asked for (fleet_claims.c); who has it; and nobody can be asked any more. */
 void fleet_claims_turn(struct fleet *fleet, uint64_t now_ns);

@@ -44,10 +44,14 @@ static void read_all(struct fleet *fleet, uint64_t now_ns)
     if (!fleet->time_known)
         return;
     fleet_ask_list(fleet, COMMAND_OPEN_LIST, now_ns);
-    if (fleet->has_share)
+    const bool asks_troubles = fleet->has_share || now_ns - fleet->troubles_ns >= FLEET_SHOW_NS;
+    if (asks_troubles) {
+        fleet->troubles_ns = now_ns;
         fleet_ask_list(fleet, COMMAND_TROUBLE_LIST, now_ns);
+    }
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
-        fleet->circuits[i].listed = fleet->circuits[i].troubled = false;
+        fleet->circuits[i].listed = false;
+        fleet->circuits[i].troubled = fleet->circuits[i].troubled && !asks_troubles;
         if (is_read(&fleet->circuits[i], now_ns))
             fleet->reading[fleet->reading_count++] = i;
     }
@@ -144,9 +148,10 @@ static void act(struct fleet *fleet, uint64_t now_ns)
         note(fleet, circuit, now_ns);
         if (circuit->voted_ns == now_ns)
             fleet_claim_keep(fleet, circuit, now_ns);
-        if (!circuit->here && !fleet_is_open(circuit, now_ns))
+        if (!circuit->here && !circuit->troubled && !fleet_is_open(circuit, now_ns))
             circuit->name[0] = '\0'; /* nothing is known of it any more */
     }
+    fleet_hosts_turn(fleet, now_ns);
     fleet_claims_turn(fleet, now_ns);
 }
 
@@ -172,6 +177,7 @@ static void announce(struct fleet *fleet, uint64_t now_ns)
     bool is_news = false;
 
     begin_stage(fleet, STAGE_ANNOUNCING, now_ns);
+    fleet_hosts_ask_names(fleet, now_ns);
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[i];
         if (circuit->name[0] == '\0' || circuit->voted_ns == 0 || circuit->counted || circuit->distrusted ||
@@ -206,6 +212,7 @@ void fleet_stage_ends(struct fleet *fleet, uint64_t now_ns)
             return;
     }
     fleet->stage = STAGE_IDLE;
+    fleet->heard_ns = now_ns;
     fleet->trouble[0] = '\0';
 }
 

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/fleet_joined.h"
 #include "agent/fleet_link.h"
 #include "agent/fleet_secret.h"
 #include "agent/fleet_self.h"
+#include "agent/fleet_show.h"
 #include "agent/watched.h"
 #include "base/clock.h"
 #include "guard/holding.h"
@@ -27,13 +29,6 @@
 #define PLACED_AT_ONCE 8u
 #define PLACED_MAX 128u
 
-/* One circuit of a segment, by its place there. */
-struct joined {
-    uint64_t key;    /* of the circuit that had the place; 0: none that is in the fleet */
-    uint32_t number; /* in the fleet */
-    bool held;       /* by us */
-};
-
 /* What is kept of a watched segment. */
 struct membership {
     struct fleet *fleet; /* NULL: none */
@@ -41,9 +36,10 @@ struct membership {
     bool has_running;
     uint64_t edition, looked_ns;
     struct guard guard;
-    struct joined *joined;
+    struct fleet_joined *joined;
     uint32_t capacity;
     unsigned int placed;
+    struct fleet_showing showing;
 };
 
 static struct {
@@ -96,84 +92,17 @@ static const struct target *fleet_target(const struct membership *membership, co
 
 /* --- one circuit ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t calls_of(const struct circuit *circuit)
-{
-    return counters_sum(&circuit->counters, COUNT_ADMITTED) + counters_sum(&circuit->counters, COUNT_REFUSED);
-}
-
-static struct fleet_seen seen_of(const struct segment *segment, uint32_t index, const struct target *target,
-                                 uint64_t now_ns, uint64_t real_ns)
-{
-    const struct circuit *const circuit = circuits_at(segment, index);
-    const bool is_share = (target->fleet_quorum & QUORUM_SHARE) != 0;
-    const uint64_t longest = target->breaker.reset_timeout_max_ns +
-                             target->breaker.reset_timeout_max_ns / PERMILLE * target->breaker.jitter_permille;
-    struct circuit_view view;
-
-    circuit_observe(circuit, &target->breaker, now_ns, &view);
-    const uint64_t ago_ns = now_ns > view.since_ns ? now_ns - view.since_ns : 0;
-    return (struct fleet_seen){
-        .state = view.state,
-        .votes = force_get(segment, index, now_ns) == FORCED_NONE,
-        .probes = view.probes,
-        .openings = counters_sum(&circuit->counters, COUNT_OPENED),
-        .calls = calls_of(circuit),
-        .since_ns = real_ns > ago_ns ? real_ns - ago_ns : 0,
-        .retry_in_ns = view.retry_in_ns,
-        .quorum = is_share ? 0 : target->fleet_quorum,
-        .quorum_permille = is_share ? target->fleet_quorum & ~QUORUM_SHARE : 0,
-        .backoff_permille = target->breaker.backoff_permille,
-        .pause_max_ns = longest > target->breaker.retry_after_max_ns ? longest : target->breaker.retry_after_max_ns,
-        .probe_timeout_ns = target->breaker.probe_timeout_ns,
-    };
-}
-
-static void apply(struct membership *membership, struct joined *joined, uint32_t index, const struct target *target,
-                  uint64_t now_ns, uint64_t real_ns)
-{
-    const struct fleet_wish wish = fleet_wish(membership->fleet, joined->number, real_ns);
-    const struct fleet_view view = fleet_view(membership->fleet, joined->number, real_ns);
-    const struct hold_cause open = {.reason = HOLD_FLEET_OPEN}, probe = {.reason = HOLD_FLEET_PROBE},
-                            over = {.reason = HOLD_FLEET_CLOSED};
-
-    if (wish.close)
-        hold_close(&membership->guard, index, now_ns);
-    if (wish.held_until_ns > real_ns) {
-        joined->held =
-            hold_set(&membership->guard, index, HOLD_FLEET, wish.held_until_ns - real_ns, &open, target->mode, now_ns);
-        return;
-    }
-    if (wish.end_pause)
-        hold_end_pause(&membership->guard, index, target, &probe, now_ns);
-    if (joined->held)
-        hold_end(&membership->guard, index, HOLD_FLEET, view.probes ? &probe : &over, target->mode, now_ns);
-    joined->held = false;
-}
-
-/* A circuit that is in the fleet no more: its policy says so, or its place is another's. */
-static void part(struct membership *membership, struct joined *joined, uint32_t index, uint64_t now_ns)
-{
-    const struct hold_cause given_up = {.reason = HOLD_GIVEN_UP};
-
-    if (joined->key == 0)
-        return;
-    fleet_forget(membership->fleet, joined->number);
-    if (joined->held)
-        hold_end(&membership->guard, index, HOLD_FLEET, &given_up, MODE_ENFORCE, now_ns);
-    *joined = (struct joined){0};
-}
-
 static void look_at_circuit(struct membership *membership, uint32_t index, const struct circuit_texts *texts,
                             uint64_t now_ns, uint64_t real_ns)
 {
-    struct joined *joined = index < membership->capacity ? &membership->joined[index] : NULL;
+    struct fleet_joined *joined = index < membership->capacity ? &membership->joined[index] : NULL;
     const struct target *const target = fleet_target(membership, texts->target);
     const uint64_t key = circuits_key(texts->target, texts->destination);
 
     if (joined == NULL)
         return;
     if (joined->key != 0 && (joined->key != key || target == NULL))
-        part(membership, joined, index, now_ns);
+        fleet_joined_part(membership->fleet, &membership->guard, joined, index, now_ns);
     if (target == NULL)
         return;
     if (joined->key == 0) {
@@ -182,9 +111,9 @@ static void look_at_circuit(struct membership *membership, uint32_t index, const
     }
     if (joined->key == 0)
         return;
-    const struct fleet_seen seen = seen_of(membership->guard.segment, index, target, now_ns, real_ns);
-    fleet_see(membership->fleet, joined->number, &seen, real_ns);
-    apply(membership, joined, index, target, now_ns, real_ns);
+    const struct fleet_view view =
+        fleet_joined_look(membership->fleet, &membership->guard, joined, index, target, now_ns, real_ns);
+    fleet_show_circuit(&membership->showing, &view, key, target->fleet_quorum);
 }
 
 /*
@@ -217,7 +146,7 @@ static void leave(struct membership *membership, uint64_t now_ns)
     if (membership->fleet == NULL)
         return;
     for (uint32_t i = 0; i < membership->capacity; i++)
-        part(membership, &membership->joined[i], i, now_ns);
+        fleet_joined_part(membership->fleet, &membership->guard, &membership->joined[i], i, now_ns);
     fleet_link_leave(state.link, membership->fleet);
     membership->fleet = NULL;
 }
@@ -266,8 +195,11 @@ static void look(struct watched *watched, uint64_t now_ns)
         warnx("%s%s has `scope = fleet`, and no `fleet` in [agent] says where the fleet's Redis is",
               watched->selected->identity, watched->selected->whose);
     state.is_missed = state.is_missed || (is_wanted && state.link == NULL);
+    fleet_show_begins(&membership->showing, watched->writable, membership->fleet, now_ns, real_ns);
     if (!is_wanted || state.link == NULL) {
         leave(membership, now_ns);
+        if (is_wanted)
+            fleet_show_ends(&membership->showing, NULL, false, "");
         return;
     }
     if (membership->fleet == NULL)
@@ -281,6 +213,7 @@ static void look(struct watched *watched, uint64_t now_ns)
         place_elsewhere(membership, name, now_ns);
     for (uint32_t cursor = 0, index; (index = circuits_next(watched->writable, &cursor, &texts)) != CIRCUIT_INDEX_NONE;)
         look_at_circuit(membership, index, &texts, now_ns, real_ns);
+    fleet_show_ends(&membership->showing, membership->fleet, true, fleet_link_trouble(state.link));
     fleet_link_turn(state.link, membership->fleet, real_ns);
 }
 
@@ -294,6 +227,7 @@ static void end(struct watched *watched)
     struct membership *membership = membership_of(watched);
 
     leave(membership, clock_circuit_ns());
+    fleet_show_over(&membership->showing);
     if (membership->has_running)
         running_free(&membership->running);
     free(membership->joined);

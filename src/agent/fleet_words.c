@@ -52,9 +52,25 @@ bool fleet_value_read(const struct fleet_reply *reply, bool hexadecimal, uint64_
     if (blank == NULL)
         return false;
     const size_t length = (size_t)(blank - reply->text);
+    const char *const rest = blank + 1, *const end = memchr(rest, ' ', reply->length - length - 1);
+    const size_t left = end != NULL ? (size_t)(end - rest) : reply->length - length - 1;
     return (hexadecimal ? token_read(reply->text, length, first)
                         : fleet_number_read(reply->text, length, NUMBER_MAX, first)) &&
-           fleet_number_read(blank + 1, reply->length - length - 1, NUMBER_MAX, second);
+           fleet_number_read(rest, left, NUMBER_MAX, second);
+}
+
+uint64_t fleet_host_number(const char *text, size_t length)
+{
+    uint64_t number;
+
+    return token_read(text, length, &number) ? number : 0;
+}
+
+uint64_t fleet_value_host(const struct fleet_reply *reply)
+{
+    return reply->type == REPLY_TEXT && reply->length > TOKEN_DIGITS
+               ? fleet_host_number(reply->text + reply->length - TOKEN_DIGITS, TOKEN_DIGITS)
+               : 0;
 }
 
 void fleet_value_write(char value[FLEET_VALUE_MAX], bool hexadecimal, uint64_t first, uint64_t second)

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "view/destination.h"
 #include "view/duration.h"
+#include "view/fleet_text.h"
 #include "view/inversions.h"
 #include "view/monitor.h"
 #include "view/rows.h"
@@ -204,10 +205,8 @@ static void print_policy(const struct selected *selected, const struct running *
     if (running->ended)
         print_ended(running, rows);
     print_settings(running);
-    if (rows->count > 0)
-        circuits_print(rows, running, now_ns);
-    else
-        printf("  No calls yet.\n");
+    circuits_print(rows, running, now_ns);
+    fleet_print(rows, &selected->segment, now_ns);
     print_no_room(&selected->segment);
     print_log_lost(&selected->segment);
     if (segment_apart(&selected->segment) > 0)

@@ -63,6 +63,7 @@ static void report(const struct guard *guard, uint32_t circuit, enum hold before
         .error = cause->error,
         .http_status = cause->http_status,
         .exit_status = cause->exit_status,
+        .hosts = cause->hosts,
         .span_ns = cause->reason == HOLD_CHECK_PASSED ? pause_left_ns(guard, circuit, now_ns) : ago_ns,
     };
     report_held(guard, circuit, &held, now_ns);
@@ -160,6 +161,15 @@ bool hold_end_pause(const struct guard *guard, uint32_t circuit, const struct ta
         report(guard, circuit, hold, hold, cause, 0, target->mode, now_ns);
     }
     return ended;
+}
+
+void hold_note(const struct guard *guard, uint32_t circuit, const struct hold_cause *cause, enum target_mode mode,
+               uint64_t now_ns)
+{
+    const enum hold hold = hold_read(guard->segment, circuit, now_ns).hold;
+
+    if (hold != HOLD_NONE)
+        report(guard, circuit, hold, hold, cause, 0, mode, now_ns);
 }
 
 void hold_close(const struct guard *guard, uint32_t circuit, uint64_t now_ns)

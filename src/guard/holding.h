@@ -33,6 +33,7 @@ struct hold_cause {
     int error;                /* errno, or 0 */
     unsigned int http_status; /* or 0 */
     unsigned int exit_status; /* of a command, or 0 */
+    const char *hosts;        /* of the fleet, who did it; NULL: not known */
 };
 
 /*
@@ -51,6 +52,10 @@ bool hold_end(const struct guard *guard, uint32_t circuit, enum hold hold, const
  */
 bool hold_end_pause(const struct guard *guard, uint32_t circuit, const struct target *target,
                     const struct hold_cause *cause, uint64_t now_ns);
+
+/* Notes what goes on while the circuit is held: that another host of the fleet probes, say. */
+void hold_note(const struct guard *guard, uint32_t circuit, const struct hold_cause *cause, enum target_mode mode,
+               uint64_t now_ns);
 
 /* Another host's probe has succeeded: the circuit closes, without a probe of this one. Noted as a closing. */
 void hold_close(const struct guard *guard, uint32_t circuit, uint64_t now_ns);

@@ -372,6 +372,8 @@ APART void report_held(const struct guard *guard, uint32_t circuit, const struct
     event.http_status = (uint16_t)held->http_status;
     event.failures = held->exit_status;
     event.pause_ns = held->span_ns;
+    if (held->hosts != NULL)
+        copy_text(event.hosts, held->hosts, sizeof event.hosts);
     journal_append(guard->segment, &event);
     if (held->hold == HOLD_FLEET)
         rearm(guard, circuit, REFUSAL_NOTE_FLEET);

@@ -84,6 +84,7 @@ struct held_report {
     enum hold_reason reason;
     int error;                             /* errno, or 0 */
     unsigned int http_status, exit_status; /* or 0 */
+    const char *hosts;                     /* or NULL */
     uint64_t span_ns; /* HOLD_RAN_OUT: so long ago; HOLD_CHECK_PASSED: what the destination asked for of its pause */
 };
 void report_held(const struct guard *guard, uint32_t circuit, const struct held_report *held, uint64_t now_ns);

@@ -119,6 +119,7 @@ struct event {
         uint64_t recent_kinds;                         /* OPEN, from closed: of the failures that led to it */
         struct event_attempt attempts[EVENT_ATTEMPTS]; /* OPEN, from half-open: of the probe that failed */
         struct event_outage outage;                    /* CLOSE */
+        char hosts[64];                                /* HELD, FORCED: of the fleet, who did it: names of hosts */
         uint32_t retries_most;                         /* RETRY: so many there may be of one connect */
         char said[EVENT_SAID_MAX];                     /* ALERT: how what it said begins */
         uint8_t passed; /* FAILURE, OUTCOME: it did not count: it was to be refused and passed (mode, existing) */
@@ -143,7 +144,8 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a
  * call noticed, the same without a user, and ended_ago_ms; of an agent's hold held (held_name, or null: it ended), from,
- * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause; of an alert that failed alert (alert_kind_name), reason
+ * to, reason (hold_reason_name), errno, http_status, exit_status (or null), and ended_ago_ms or left_ms of a pause; hosts, a text,
+ * where some of the fleet did it; of an alert that failed alert (alert_kind_name), reason
  * (alert_end_name), errno, exit_status, signal, said (or null), and left_out. What a rehearsal brought about also has injected, true.
  */
 size_t event_json(const struct event *event, char *text, size_t size);

@@ -3,6 +3,8 @@
  */
 #include "segment/event_agent.h"
 
+#include <string.h>
+
 #include "base/errno_name.h"
 #include "policy/alert_value.h"
 #include "segment/event_duration.h"
@@ -26,22 +28,22 @@ static void add_check_result(struct text *text, const struct event *event)
     text_add(text, ")");
 }
 
+/* Who did it, of the fleet. */
+static void add_hosts(struct text *text, const struct event *event)
+{
+    char hosts[sizeof event->hosts + 1] = "";
+
+    memcpy(hosts, event->hosts, sizeof event->hosts);
+    if (hosts[0] == '\0')
+        return;
+    text_add(text, event->reason == HOLD_FLEET_OPEN ? ", by votes of " : ", by ");
+    text_add_printable(text, hosts);
+}
+
 void event_add_held(struct text *text, const struct event *event)
 {
-    static const char *const why[HOLD_REASONS] = {
-        [HOLD_REASON_NONE] = "the agent said so",
-        [HOLD_CHECK_FAILED] = "its health check fails",
-        [HOLD_CHECK_PASSED] = "its health check passes",
-        [HOLD_PATIENCE_OVER] = "its health check fails, but the patience with that is over",
-        [HOLD_FLEET_OPEN] = "open in the fleet",
-        [HOLD_FLEET_PROBE] = "this host probes for the fleet",
-        [HOLD_FLEET_CLOSED] = "not open in the fleet any more",
-        [HOLD_GIVEN_UP] = "the agent has no more to say",
-        [HOLD_RAN_OUT] = "the agent did not say it again",
-    };
-
     if (event->reason == HOLD_CHECK_PASSED) {
-        text_add(text, why[HOLD_CHECK_PASSED]);
+        text_add(text, hold_reason_words(HOLD_CHECK_PASSED));
         text_add(text, event->pause_ns > 0 ? ": a probe in " : ": the next call is the probe");
         if (event->pause_ns > 0) {
             event_add_long_duration(text, event->pause_ns / NS_PER_MS);
@@ -52,7 +54,8 @@ void event_add_held(struct text *text, const struct event *event)
     text_add(text, event->kind == HOLD_FLEET      ? "held open: "
                    : event->kind == HOLD_UNPROBED ? "not probed: "
                                                   : "let go: ");
-    text_add(text, event->reason < HOLD_REASONS ? why[event->reason] : why[HOLD_REASON_NONE]);
+    text_add(text, hold_reason_words(event->reason));
+    add_hosts(text, event);
     add_check_result(text, event);
     if (event->reason == HOLD_RAN_OUT) {
         text_add(text, ", ended ");

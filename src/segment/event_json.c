@@ -262,6 +262,8 @@ static void add_json_held(struct text *text, const struct event *event)
         add_number(text, "ended_ago_ms", event->pause_ns / NS_PER_MS);
     else if (event->pause_ns > 0)
         add_number(text, "left_ms", event->pause_ns / NS_PER_MS);
+    if (event->hosts[0] != '\0')
+        add_string(text, "hosts", event->hosts, sizeof event->hosts);
 }
 
 static void add_json_alert(struct text *text, const struct event *event)

@@ -52,3 +52,20 @@ const char *hold_reason_name(unsigned int reason)
 
     return reason < HOLD_REASONS ? names[reason] : "unknown";
 }
+
+const char *hold_reason_words(unsigned int reason)
+{
+    static const char *const words[HOLD_REASONS] = {
+        [HOLD_REASON_NONE] = "the agent said so",
+        [HOLD_CHECK_FAILED] = "its health check fails",
+        [HOLD_CHECK_PASSED] = "its health check passes",
+        [HOLD_PATIENCE_OVER] = "its health check fails, but the patience with that is over",
+        [HOLD_FLEET_OPEN] = "open in the fleet",
+        [HOLD_FLEET_PROBE] = "one host probes for the fleet",
+        [HOLD_FLEET_CLOSED] = "not open in the fleet any more",
+        [HOLD_GIVEN_UP] = "the agent has no more to say",
+        [HOLD_RAN_OUT] = "the agent did not say it again",
+    };
+
+    return words[reason < HOLD_REASONS ? reason : HOLD_REASON_NONE];
+}

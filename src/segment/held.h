@@ -53,5 +53,7 @@ enum hold_reason {
 
 /* "check-failed", "fleet-open", … */
 const char *hold_reason_name(unsigned int reason);
+/* The same for people. */
+const char *hold_reason_words(unsigned int reason);
 
 #endif

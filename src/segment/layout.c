@@ -33,6 +33,7 @@ struct segment_places layout_measure(const struct capacity *capacity)
     places.circuits = place(&end, capacity->circuits, sizeof(struct circuit_entry));
     places.latency = place(&end, capacity->circuits, sizeof(struct latency));
     places.learnt = place(&end, capacity->circuits, sizeof(struct learnt));
+    places.fleet = place(&end, 1, sizeof(struct fleet_board));
     places.size = round_up(end, SEGMENT_BASE_GRAIN);
     return places;
 }
@@ -53,5 +54,6 @@ void layout_point(struct segment *segment, void *base, const struct capacity *ca
     segment->circuits = (struct circuit_entry *)(void *)(bytes + places.circuits);
     segment->latency = (struct latency *)(void *)(bytes + places.latency);
     segment->learnt = (struct learnt *)(void *)(bytes + places.learnt);
+    segment->fleet = (struct fleet_board *)(void *)(bytes + places.fleet);
     segment->map = base;
 }

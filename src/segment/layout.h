@@ -20,6 +20,7 @@
 #include "segment/circuit_kept.h"
 #include "segment/event.h"
 #include "segment/evidence_model.h"
+#include "segment/fleet_shown.h"
 #include "segment/learnt.h"
 #include "segment/process_alive.h"
 #include "segment/segment_model.h"
@@ -141,7 +142,7 @@ _Static_assert(sizeof(struct segment_stamp) == 128, "two lines");
 /*
  * The beginning of the file. Behind it lie the tables, each on a line of its own, at offsets that follow from the
  * capacities: processes, owners and circuits of calls, their groups, which groups are full, calls, events, circuits,
- * what each circuit's calls have waited, and what they have taught (layout_measure). They are reached through the pointers of struct segment
+ * what each circuit's calls have waited, what they have taught, and what an agent tells of a fleet (layout_measure). They are reached through the pointers of struct segment
  * alone.
  */
 struct segment_header {
@@ -180,9 +181,26 @@ struct segment_header {
     _Alignas(64) char identity[SEGMENT_IDENTITY_MAX];
 };
 
+/* What the agent tells of a fleet (fleet_board.h). */
+struct fleet_head_slot {
+    struct stamp stamp;
+    struct fleet_head head;
+};
+struct fleet_board_slot {
+    struct stamp stamp;
+    struct fleet_shown shown;
+};
+struct fleet_board {
+    _Atomic uint32_t written; /* how often */
+    uint32_t reserved;
+    struct fleet_head_slot head;
+    struct fleet_board_slot circuits[FLEET_SHOWN];
+};
+
 /* Where the tables begin, and the size of the base. */
 struct segment_places {
-    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, latency, learnt, size;
+    size_t processes, call_owner, call_circuit, call_group, call_full, calls, events, circuits, latency, learnt, fleet,
+        size;
 };
 
 /* For sane capacities (policy/capacity.h). The same in 32 and 64 bit. */
@@ -280,6 +298,9 @@ LAYOUT_PIN(segment_header, edition_last, 496);
 LAYOUT_PIN(segment_header, left_ns, 504);
 LAYOUT_PIN(segment_header, identity, 512);
 _Static_assert(sizeof(struct segment_header) == 4608, "pinned");
+LAYOUT_PIN(fleet_board, head, 8);
+LAYOUT_PIN(fleet_board, circuits, 296);
+_Static_assert(sizeof(struct fleet_board_slot) == 568, "pinned");
 #undef LAYOUT_PIN
 
 #endif

@@ -21,6 +21,7 @@ struct event_slot;
 struct circuit_entry;
 struct latency;
 struct learnt;
+struct fleet_board;
 
 struct segment {
     const char *path;       /* "" for a private one; lives as long as its place, or is `own_path` */
@@ -41,6 +42,7 @@ struct segment {
     struct call *calls;
     struct latency *latency;    /* of each circuit's calls, apart from what decides */
     struct learnt *learnt;      /* and what they have taught */
+    struct fleet_board *fleet;  /* what an agent tells of the fleet */
     char *own_path;             /* an observer's; NULL in a host process */
     _Atomic uint64_t proof;     /* the page that keeps this process's lock, and of which identity (proof.h); 0: none */
     struct segment_header *map; /* NULL: not attached. Last, beside what its owner keeps behind it */

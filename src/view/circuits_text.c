@@ -296,6 +296,10 @@ void circuits_print(const struct rows *rows, const struct running *running, uint
 {
     /* A section that is named after its one destination need not be named twice. */
     bool name_targets = false;
+    if (rows->count == 0) {
+        printf("  No calls yet.\n");
+        return;
+    }
     for (size_t i = 0; i < rows->count; i++)
         name_targets = name_targets || strcmp(rows->at[i].target_name, rows->at[i].destination) != 0;
     struct table table;

@@ -10,6 +10,7 @@
 
 #include "view/output.h"
 #include "view/duration.h"
+#include "view/fleet_text.h"
 #include "view/explanation.h"
 #include "segment/circuits.h"
 
@@ -220,10 +221,14 @@ static void add_held(struct explanation *explanation)
 {
     const enum hold hold = explanation->row->hold;
     char since[SPAN_TEXT_MAX + 8];
+    char *fleet = row_fleet_text(&explanation->row->fleet, &explanation->selected->segment, explanation->now_ns);
     if (hold == HOLD_FLEET)
-        add(explanation, "held", "it is open in the fleet: the agent has held it%s, and its own state decides nothing",
-            held_since(explanation, since));
-    else if (hold == HOLD_UNPROBED)
+        add(explanation, "held",
+            "it is open in the fleet: the agent has held it%s, and its own state decides nothing%s%s%s",
+            held_since(explanation, since), fleet != NULL ? " (" : "", fleet != NULL ? fleet : "",
+            fleet != NULL ? ")" : "");
+    free(fleet);
+    if (hold == HOLD_UNPROBED)
         add(explanation, "held", "its health check fails: the agent has kept calls from probing it%s",
             held_since(explanation, since));
 }

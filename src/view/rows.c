@@ -81,6 +81,8 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     row->forced = force.word;
     row->forced_left_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0;
     read_hold(row, segment, now_ns);
+    if (row->target != NULL && row->target->scope == SCOPE_FLEET)
+        row_fleet_read(&row->fleet, segment, row->target_name, row->destination, now_ns);
     if (row->target != NULL && row->target->max_connections != 0)
         row->connections = bulkhead_count(segment, index);
     row_faults_read(&row->faults, segment, index);

@@ -13,6 +13,7 @@
 #include "breaker/circuit.h"
 #include "view/inflight.h"
 #include "view/row_faults.h"
+#include "view/row_fleet.h"
 #include "view/row_outage.h"
 #include "view/row_waits.h"
 #include "view/running.h"
@@ -49,6 +50,7 @@ struct row {
     uint64_t forced_left_ns; /* how much longer it holds; 0: until another one */
     enum hold hold;          /* the agent's, if calls go by it now */
     uint64_t held_left_ns;   /* it ends by itself then, unless the agent says it again */
+    struct row_fleet fleet;  /* what its agent tells of the fleet */
     uint32_t connections;    /* that have a share of max_connections */
     struct row_faults faults;
     struct row_outage outage;

@@ -163,7 +163,7 @@ static void write_hold(struct json *json, const struct row *row)
         json_null(json, "held_for_ms");
 }
 
-static void write_circuit(struct json *json, const struct row *row, const struct running *running)
+static void write_circuit(struct json *json, const struct row *row, const struct running *running, uint64_t now_ns)
 {
     static const char *const ends[] = {[ENDED_NOT] = NULL, [ENDED_PROGRAMS] = "programs", [ENDED_TARGET] = "target"};
     uint64_t retry_ms;
@@ -179,6 +179,7 @@ static void write_circuit(struct json *json, const struct row *row, const struct
     else
         json_null(json, "forced_ends_in_ms");
     write_hold(json, row);
+    row_fleet_json(json, &row->fleet, row->target, now_ns);
     json_string(json, "mode", row->target != NULL ? target_mode_name(row->target->mode) : NULL);
     if (row->target != NULL)
         json_bool(json, "rehearsal", row_rehearses(row));
@@ -320,6 +321,10 @@ void status_json(struct json *json, const struct selected *selected, const struc
                  const struct rows *rows)
 {
     const struct policy *policy = running->file;
+    const uint64_t now_ns = clock_circuit_ns();
+    bool is_in_fleet = false;
+    for (size_t i = 0; i < rows->count; i++)
+        is_in_fleet = is_in_fleet || (rows->at[i].target != NULL && rows->at[i].target->scope == SCOPE_FLEET);
     json_open(json, NULL, '{');
     json_string(json, "policy", selected->identity);
     write_parts(json, selected->identity);
@@ -334,10 +339,11 @@ void status_json(struct json *json, const struct selected *selected, const struc
     write_no_room(json, &selected->segment);
     json_unsigned(json, "log_lost", segment_log_lost(&selected->segment));
     json_unsigned(json, "apart", segment_apart(&selected->segment));
+    fleet_link_json(json, &selected->segment, is_in_fleet, now_ns);
     json_open(json, "circuits", '[');
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->at[i].destination[0] != '\0')
-            write_circuit(json, &rows->at[i], running);
+            write_circuit(json, &rows->at[i], running, now_ns);
     }
     json_close(json, ']');
     write_processes(json, running);

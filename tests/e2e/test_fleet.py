@@ -1,6 +1,7 @@
 """Many hosts: eight network namespaces with an agent and a program each, one Redis, and a service that fails and heals."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -65,6 +66,7 @@ class Host:
 
     def __init__(self, test, fleet, number):
         self.test, self.fleet = test, fleet
+        self.name = f"web-{number}"
         self.folder = os.path.join(fleet.folder, f"host{number}")
         os.mkdir(self.folder)
         self.environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": self.folder,
@@ -78,7 +80,8 @@ class Host:
 
     def start_agent(self):
         with open(self.said, "ab") as said:
-            self.agent = subprocess.Popen(["unshare", "-n", SOCKFUSE, "agent", "-c", self.fleet.settings],
+            self.agent = subprocess.Popen(["unshare", "-n", "-u", "sh", "-c", 'hostname "$0"; exec "$@"', self.name, SOCKFUSE,
+                                           "agent", "-c", self.fleet.settings],
                                           env=self.environment, stderr=said, stdout=said)
 
     def kill_agent(self):
@@ -99,6 +102,13 @@ class Host:
                                 capture_output=True, text=True, timeout=60)
         circuits = json.loads(result.stdout)[0]["circuits"]
         return circuits[0] if circuits else {}
+
+    def command(self, *words):
+        return subprocess.run([SOCKFUSE, *words], env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def fleet_lines(self):
+        told = self.command("status", "-p", self.fleet.policy).stdout
+        return "\n".join(line.strip() for line in told.splitlines() if line.startswith("  fleet: "))
 
     def events(self):
         result = subprocess.run([SOCKFUSE, "events", "-p", self.fleet.policy, "--json"], env=self.environment,
@@ -166,9 +176,22 @@ class Fleet(Hosts):
         self.fail_on(hosts[0])
         self.assertTrue(eventually(lambda: ":votes:" in self.cli("--scan"), 20), hosts[0].says())
         self.assertFalse(any(host.is_held() for host in hosts))
+        def one_is_shown():
+            hosts[0].call()  # who is called no more votes no more
+            return "(web-0); quorum 2, not open in the fleet" in hosts[0].fleet_lines()
+        self.assertTrue(eventually(one_is_shown, 20), hosts[0].fleet_lines())
+        self.assertRegex(hosts[0].fleet_lines(), "fleet: [1-8] hosts; Redis: it last answered ")
         # A second one, and all are held: those that have never called it, too.
         self.fail_on(hosts[1])
         self.assertTrue(eventually(lambda: all(host.is_held() for host in hosts), 20), [host.says() for host in hosts])
+        told = hosts[5].fleet_lines()
+        self.assertEqual(sorted(re.findall("web-[0-9]", told)), ["web-0", "web-1"], told)
+        self.assertIn("; quorum 2, open in the fleet", told)
+        fleet = hosts[5].status()["fleet"]
+        self.assertEqual((fleet["known"], fleet["open"], fleet["votes"], sorted(fleet["hosts"])),
+                         (True, True, 2, ["web-0", "web-1"]))
+        self.assertIn("it is open in the fleet", " ".join(hosts[5].command("explain", "-p", self.policy,
+                                                                           "service").stdout.split()))
         self.service.up()
         calls = self.service.calls
         self.assertEqual([host.call() for host in hosts], ["ConnectionRefusedError"] * HOSTS)
@@ -185,7 +208,9 @@ class Fleet(Hosts):
         self.assertEqual([host.status()["state"] for host in hosts], ["closed"] * HOSTS)
         opened = [event for event in hosts[0].events() + hosts[1].events() if event["event"] == "close"]
         self.assertEqual(sorted(event["reason"] for event in opened), ["fleet", "probe-succeeded"])
-        self.assertIn("fleet-open", [event.get("reason") for event in hosts[7].events()])
+        events = {event["reason"]: event.get("hosts", "") for event in hosts[7].events() if event["event"] == "held"}
+        self.assertEqual(sorted(events["fleet-open"].split(", ")), ["web-0", "web-1"], events)
+        self.assertRegex(events["fleet-closed"], "^web-[01]$")
 
     def test_without_redis_each_goes_by_its_own_and_nothing_stays_held(self):
         hosts = self.hosts
@@ -198,6 +223,12 @@ class Fleet(Hosts):
         self.redis.stop()
         self.assertTrue(eventually(lambda: not any(host.is_held() for host in hosts), 30))
         self.assertTrue(eventually(lambda: "fleet:" in hosts[0].says(), 30))
+        self.assertTrue(eventually(lambda: "fleet: Redis can't be spoken to" in hosts[0].fleet_lines(), 30))
+        # Of an agent that was killed nothing is of the present for long, nor of one that is frozen.
+        for host in hosts[2:4]:
+            self.assertTrue(eventually(lambda host=host: "no agent has told of it for " in host.fleet_lines(), 30),
+                            host.fleet_lines())
+            self.assertNotIn("open on", host.fleet_lines())
         self.service.up()
         self.assertTrue(eventually(lambda: [host.call() for host in hosts] == ["answered"] * HOSTS, 60))
 

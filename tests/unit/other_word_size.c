@@ -20,20 +20,21 @@
 /* The offsets that the other half has measured, for the capacities that it names: each but the size is an offset. */
 static int check_places(char **numbers)
 {
-    uint32_t number[13];
+    uint32_t number[14];
     for (unsigned int i = 0; i < sizeof number / sizeof *number; i++)
         number[i] = (uint32_t)strtoul(numbers[i], NULL, 10);
     const struct capacity capacity = {number[0], number[1], number[2], number[3]};
     const struct segment_places places = layout_measure(&capacity);
     CHECK(places.processes == number[4] && places.call_owner == number[5] && places.call_group == number[6]);
     CHECK(places.calls == number[7] && places.events == number[8] && places.circuits == number[9]);
-    CHECK(places.latency == number[10] && places.learnt == number[11] && places.size == number[12]);
+    CHECK(places.latency == number[10] && places.learnt == number[11] && places.fleet == number[12]);
+    CHECK(places.size == number[13]);
     return 0;
 }
 
 int main(int count, char **arguments)
 {
-    if (count == 14)
+    if (count == 15)
         return check_places(arguments + 1);
     static struct segment segment;
     static struct segment_error error;

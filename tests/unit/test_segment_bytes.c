@@ -30,9 +30,9 @@ static void assert_the_other_measures_the_same(const char *program)
     for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         const struct capacity *of = &capacities[i];
         const struct segment_places at = layout_measure(of);
-        snprintf(command, sizeof command, "%s %u %u %u %u %zu %zu %zu %zu %zu %zu %zu %zu %zu", program, of->circuits,
-                 of->calls, of->processes, of->events, at.processes, at.call_owner, at.call_group, at.calls, at.events,
-                 at.circuits, at.latency, at.learnt, at.size);
+        snprintf(command, sizeof command, "%s %u %u %u %u %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu", program,
+                 of->circuits, of->calls, of->processes, of->events, at.processes, at.call_owner, at.call_group,
+                 at.calls, at.events, at.circuits, at.latency, at.learnt, at.fleet, at.size);
         assert_int_equal(system(command), 0);
     }
 }

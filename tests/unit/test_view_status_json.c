@@ -20,6 +20,7 @@
 #include "view/inflight.c"
 #include "view/json.c"
 #include "view/row_faults.c"
+#include "view/row_fleet.c"
 #include "view/row_outage.c"
 #include "view/row_waits.c"
 #include "view/rows.c"
