@@ -245,6 +245,10 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
         return;
     if (kind == COMMAND_COUNT_VOTES)
         take_count(fleet, &circuit->votes, reply);
+    else if (kind == COMMAND_COUNT_VOTERS) {
+        take_count(fleet, &circuit->voters_all, reply);
+        circuit->voters_seen_ns = now_ns;
+    }
     else if (kind == COMMAND_COUNT_CALLERS)
         take_count(fleet, &circuit->callers, reply);
     else if (kind == COMMAND_VOTERS) {

@@ -180,6 +180,7 @@ void fleet_ask_voters(struct fleet *fleet, const struct fleet_circuit *circuit, 
     wording_number(&command, 0);
     wording_number(&command, FLEET_VOTERS_SHOWN);
     wording_send(&command, COMMAND_VOTERS, fleet_number(fleet, circuit));
+    count_set(fleet, COMMAND_COUNT_VOTERS, "votes", circuit, FLEET_VOTE_NS, now_ns);
 }
 
 static void name_key(struct wording *command, const char *host)

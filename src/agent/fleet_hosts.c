@@ -22,10 +22,38 @@ static bool is_due(uint64_t last_ns, uint64_t every_ns, uint64_t now_ns)
     return last_ns == 0 || now_ns - last_ns >= every_ns;
 }
 
-/* Whose voters are to be shown. */
+/* Whose voters are to be shown: of those that this host has, for others nobody sees here. */
 static bool is_shown(const struct fleet_circuit *circuit, uint64_t now_ns)
 {
-    return circuit->name[0] != '\0' && (circuit->troubled || circuit->voted_ns != 0 || fleet_is_open(circuit, now_ns));
+    return circuit->here && (circuit->troubled || circuit->voted_ns != 0 || fleet_is_open(circuit, now_ns));
+}
+
+static void forget_voters(struct fleet_circuit *circuit)
+{
+    circuit->voters_asked_ns = circuit->voters_seen_ns = circuit->voters_all = 0;
+    circuit->voter_count = 0;
+    circuit->shown_open = false;
+}
+
+/* Asks for the voters of a few, and goes on with the next ones another time. */
+static void ask_some_voters(struct fleet *fleet, uint64_t now_ns)
+{
+    if (is_due(fleet->shown_ns, NS_PER_S, now_ns)) {
+        fleet->shown_ns = now_ns;
+        fleet->shown_count = 0;
+    }
+    for (uint32_t i = 0; i < FLEET_CIRCUITS && fleet->shown_count < FLEET_SHOWN_A_SECOND; i++) {
+        struct fleet_circuit *circuit = &fleet->circuits[fleet->next_shown];
+        const bool is_open = fleet_is_open(circuit, now_ns);
+        fleet->next_shown = (fleet->next_shown + 1) % FLEET_CIRCUITS;
+        if (!is_shown(circuit, now_ns) ||
+            (is_open == circuit->shown_open && !is_due(circuit->voters_asked_ns, FLEET_SHOW_NS, now_ns)))
+            continue;
+        circuit->shown_open = is_open;
+        circuit->voters_asked_ns = now_ns;
+        fleet->shown_count++;
+        fleet_ask_voters(fleet, circuit, now_ns);
+    }
 }
 
 void fleet_hosts_turn(struct fleet *fleet, uint64_t now_ns)
@@ -38,21 +66,10 @@ void fleet_hosts_turn(struct fleet *fleet, uint64_t now_ns)
         fleet_count_hosts(fleet, now_ns);
     }
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
-        struct fleet_circuit *circuit = &fleet->circuits[i];
-        if (!is_shown(circuit, now_ns)) {
-            circuit->voters_ns = circuit->voter_count = circuit->shown_open = 0;
-            circuit->votes = circuit->voted_ns != 0 ? circuit->votes : 0;
-            continue;
-        }
-        const bool is_news = fleet_is_open(circuit, now_ns) != circuit->shown_open;
-        if (!is_news && !is_due(circuit->voters_ns, FLEET_SHOW_NS, now_ns) && circuit->voted_ns != now_ns)
-            continue;
-        circuit->shown_open = fleet_is_open(circuit, now_ns);
-        circuit->voters_ns = now_ns;
-        fleet_ask_voters(fleet, circuit, now_ns);
-        if (circuit->voted_ns != now_ns)
-            fleet_count_votes(fleet, circuit, now_ns);
+        if (!is_shown(&fleet->circuits[i], now_ns))
+            forget_voters(&fleet->circuits[i]);
     }
+    ask_some_voters(fleet, now_ns);
 }
 
 bool fleet_hosts_take_voters(struct fleet_circuit *circuit, const struct fleet_reply *reply)

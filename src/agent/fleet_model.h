@@ -45,6 +45,8 @@
 #define FLEET_CLAIMS 32u
 /* For who looks: how often it is asked what nothing is decided by; a host says that it is there, and for how long. */
 #define FLEET_SHOW_NS (5 * NS_PER_S)
+/* Of so many circuits a second, by turns: however many are open, it costs no more. */
+#define FLEET_SHOWN_A_SECOND 8u
 #define FLEET_HERE_NS (20 * NS_PER_S)
 #define FLEET_HERE_LASTS_NS (60 * NS_PER_S)
 #define FLEET_NAMES 64u
@@ -80,7 +82,8 @@ enum fleet_command_kind {
     COMMAND_COUNT_CALLERS,
     COMMAND_LEASE,
     COMMAND_HEALED,
-    COMMAND_VOTERS, /* some of them, by their numbers */
+    COMMAND_VOTERS,       /* some of them, by their numbers */
+    COMMAND_COUNT_VOTERS, /* after these: how many there are */
     COMMAND_NAMES,  /* of hosts `asked` */
     COMMAND_COUNT_HOSTS,
     COMMAND_CLAIM, /* who has it; of claim `of` */
@@ -123,10 +126,11 @@ struct fleet_circuit {
     uint64_t open_until_ns;
     struct fleet_wish told; /* what was wished for when there was last news */
     uint64_t votes, callers;
-    uint64_t voters[FLEET_VOTERS_SHOWN];
+    /* For who looks (fleet_hosts.c); 0: not asked, or not answered, since it is closed everywhere. */
+    uint64_t voters[FLEET_VOTERS_SHOWN], voters_all;
     unsigned int voter_count;
-    uint64_t voters_ns; /* when they were last asked for; 0: not since it is closed everywhere */
-    bool shown_open;    /* they were asked for since it is open in the fleet */
+    uint64_t voters_asked_ns, voters_seen_ns;
+    bool shown_open; /* they were asked for since it is open in the fleet */
     uint64_t prober, healer;
     uint64_t pause_end_ns, pause_length_ns; /* 0: none is known; it is for some time after its end */
     enum fleet_lease lease;
@@ -190,7 +194,9 @@ struct fleet {
     uint64_t number; /* `host` as a number */
     uint64_t heard_ns, here_ns, named_ns, troubles_ns, hosts;
     struct fleet_host_name names[FLEET_NAMES];
-    uint32_t next_name;
+    uint32_t next_name, next_shown;
+    uint32_t shown_count; /* circuits that were asked for since `shown_ns` */
+    uint64_t shown_ns;
     uint32_t asked[FLEET_NAMES_AT_ONCE];
     uint32_t asked_count;
     struct fleet_circuit circuits[FLEET_CIRCUITS];

@@ -34,7 +34,7 @@ void fleet_show_begins(struct fleet_showing *showing, const struct segment *segm
 
 void fleet_show_circuit(struct fleet_showing *showing, const struct fleet_view *view, uint64_t key, uint32_t quorum)
 {
-    if ((!view->is_open && view->hosts == 0) || showing->places == FLEET_SHOWN)
+    if ((!view->is_open && (view->seen_ns == 0 || view->hosts == 0)) || showing->places == FLEET_SHOWN)
         return;
     struct fleet_shown shown = {
         .told_ns = showing->heard_ns,
@@ -43,6 +43,7 @@ void fleet_show_circuit(struct fleet_showing *showing, const struct fleet_view *
         .votes = (uint32_t)view->hosts,
         .callers = (uint32_t)view->callers,
         .quorum = quorum,
+        .seen_ns = circuits_time(showing, view->seen_ns),
         .is_open = view->is_open,
         .is_ours = view->probes,
         .named = view->voter_count,

@@ -57,6 +57,8 @@ bool fleet_board_find(const struct segment *segment, uint64_t key, uint64_t now_
         for (uint32_t host = 0; host < FLEET_SHOWN_HOSTS; host++)
             shown->voters[host][FLEET_SHOWN_NAME - 1] = '\0';
         shown->prober[FLEET_SHOWN_NAME - 1] = '\0';
+        if (shown->seen_ns == 0 || shown->seen_ns > now_ns)
+            shown->seen_ns = shown->votes = shown->callers = shown->named = 0;
         shown->named = shown->named < FLEET_SHOWN_HOSTS ? shown->named : FLEET_SHOWN_HOSTS;
         return true;
     }

@@ -31,9 +31,10 @@ _Static_assert(sizeof(struct fleet_head) == 280, "the same in 32 and 64 bit");
 
 /* Of one circuit. */
 struct fleet_shown {
-    uint64_t told_ns;      /* as Redis had it then */
+    uint64_t told_ns;      /* as Redis had it then, but for the voters */
     uint64_t key;          /* circuits_key */
     uint64_t pause_end_ns; /* of the fleet; 0: none is known */
+    uint64_t seen_ns;      /* when votes and voters were; 0: not yet, and there are none to tell of */
     uint32_t votes;        /* hosts that have it open */
     uint32_t callers;      /* that called it lately, where the quorum is a share */
     uint32_t quorum;       /* as the policy has it (policy/quorum.h) */
@@ -42,7 +43,7 @@ struct fleet_shown {
     uint32_t reserved2;
     char voters[FLEET_SHOWN_HOSTS][FLEET_SHOWN_NAME];
     char prober[FLEET_SHOWN_NAME]; /* who has the lease; "": nobody */
-    uint32_t reserved3[11];
+    uint32_t reserved3[9];
 };
 _Static_assert(sizeof(struct fleet_shown) == 560, "the same in 32 and 64 bit");
 

@@ -16,6 +16,8 @@
 
 /* What is older is shown with its age. */
 #define FLEET_OLD_NS (4 * NS_PER_S)
+/* And who has it open, which is asked less often, and of a few circuits a second. */
+#define VOTERS_OLD_NS (8 * NS_PER_S)
 
 /* " (a, b, and 3 more)", or "". To be freed. */
 static char *hosts_text(const struct fleet_shown *shown)
@@ -47,6 +49,23 @@ static void add_of(FILE *out, const struct fleet_shown *shown, const struct segm
         fprintf(out, " of %" PRIu32, head.hosts);
 }
 
+/* "open on 2 of 8 hosts (a, b)", with its age if it is old. */
+static void add_voters(FILE *out, const struct fleet_shown *shown, const struct segment *segment, uint64_t now_ns)
+{
+    char span[SPAN_TEXT_MAX];
+    if (shown->seen_ns == 0) {
+        fputs("on which hosts it is open is not known yet", out);
+        return;
+    }
+    char *const hosts = hosts_text(shown);
+    fprintf(out, "open on %" PRIu32, shown->votes);
+    add_of(out, shown, segment);
+    fprintf(out, " host%s%s", shown->votes == 1 ? "" : "s", hosts);
+    if (now_ns - shown->seen_ns >= VOTERS_OLD_NS)
+        fprintf(out, " as of %s ago", span_format(now_ns - shown->seen_ns, span));
+    free(hosts);
+}
+
 char *row_fleet_text(const struct row_fleet *fleet, const struct segment *segment, uint64_t now_ns)
 {
     const struct fleet_shown *const shown = &fleet->shown;
@@ -55,20 +74,16 @@ char *row_fleet_text(const struct row_fleet *fleet, const struct segment *segmen
     FILE *out = fleet->is_known ? open_memstream(&text, &size) : NULL;
     if (out == NULL)
         return NULL;
-    char *const hosts = hosts_text(shown);
     quorum_format(shown->quorum, quorum, sizeof quorum);
     if (now_ns - shown->told_ns >= FLEET_OLD_NS)
         fprintf(out, "as of %s ago: ", span_format(now_ns - shown->told_ns, span));
-    fprintf(out, "open on %" PRIu32, shown->votes);
-    add_of(out, shown, segment);
-    fprintf(out, " host%s%s; quorum %s, %s", shown->votes == 1 ? "" : "s", hosts, quorum,
-            shown->is_open ? "open in the fleet" : "not open in the fleet");
+    add_voters(out, shown, segment, now_ns);
+    fprintf(out, "; quorum %s, %s", quorum, shown->is_open ? "open in the fleet" : "not open in the fleet");
     if (shown->prober[0] != '\0') {
         fputs("; ", out);
         print_safely(shown->prober, out);
         fputs(shown->is_ours ? " (this host) probes" : " probes", out);
     }
-    free(hosts);
     fclose(out);
     return text;
 }

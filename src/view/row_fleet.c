@@ -32,12 +32,19 @@ void row_fleet_json(struct json *json, const struct row_fleet *fleet, const stru
     if (fleet->is_known) {
         json_unsigned(json, "told_ms_ago", (now_ns - shown->told_ns) / NS_PER_MS);
         json_bool(json, "open", shown->is_open != 0);
-        json_unsigned(json, "votes", shown->votes);
+        if (shown->seen_ns != 0)
+            json_unsigned(json, "votes", shown->votes);
+        else
+            json_null(json, "votes");
         json_open(json, "hosts", '[');
         for (uint32_t i = 0; i < shown->named; i++)
             json_string(json, NULL, shown->voters[i]);
         json_close(json, ']');
-        if ((shown->quorum & QUORUM_SHARE) != 0)
+        if (shown->seen_ns != 0)
+            json_unsigned(json, "seen_ms_ago", (now_ns - shown->seen_ns) / NS_PER_MS);
+        else
+            json_null(json, "seen_ms_ago");
+        if ((shown->quorum & QUORUM_SHARE) != 0 && shown->callers > 0)
             json_unsigned(json, "callers", shown->callers);
         else
             json_null(json, "callers");

@@ -36,7 +36,8 @@ static void nothing_is_told_before_somebody_tells_it(void **state)
 
 static void what_is_told_is_found_until_it_is_old(void **state)
 {
-    const struct fleet_shown told = {.told_ns = NS_PER_S, .key = 7, .votes = 2, .named = 1, .voters = {"web-1"}};
+    const struct fleet_shown told = {
+        .told_ns = NS_PER_S, .seen_ns = NS_PER_S, .key = 7, .votes = 2, .named = 1, .voters = {"web-1"}};
     (void)state;
     fleet_board_show(&segment, 3, &told);
     assert_true(fleet_board_find(&segment, 7, NS_PER_S, &shown));
@@ -51,7 +52,7 @@ static void what_is_told_is_found_until_it_is_old(void **state)
 
 static void what_stands_there_whatever_it_is_ends_and_is_bounded(void **state)
 {
-    struct fleet_shown told = {.told_ns = NS_PER_S, .key = 7, .named = UINT32_MAX};
+    struct fleet_shown told = {.told_ns = NS_PER_S, .seen_ns = 1, .key = 7, .named = UINT32_MAX};
     struct fleet_head head = {.told_ns = NS_PER_S, .link = FLEET_LINK_UP};
     (void)state;
     memset(told.voters, 'x', sizeof told.voters);
@@ -71,6 +72,20 @@ static void what_stands_there_whatever_it_is_ends_and_is_bounded(void **state)
     assert_false(fleet_board_head(&segment, &head));
 }
 
+/* That it is open is told before anybody has asked where. */
+static void votes_that_were_not_seen_are_not_told(void **state)
+{
+    struct fleet_shown told = {.told_ns = NS_PER_S, .key = 7, .is_open = 1, .votes = 2, .named = 2, .callers = 3};
+    (void)state;
+    for (unsigned int i = 0; i < 2; i++) {
+        told.seen_ns = i * 2 * NS_PER_S; /* never, and in the future */
+        fleet_board_show(&segment, 0, &told);
+        assert_true(fleet_board_find(&segment, 7, NS_PER_S, &shown));
+        assert_int_equal(shown.is_open, 1);
+        assert_int_equal(shown.seen_ns + shown.votes + shown.named + shown.callers, 0);
+    }
+}
+
 /* As where an agent was killed while it wrote. */
 static void what_is_not_whole_is_not_told(void **state)
 {
@@ -87,6 +102,7 @@ int main(void)
         cmocka_unit_test_setup(nothing_is_told_before_somebody_tells_it, setup),
         cmocka_unit_test_setup(what_is_told_is_found_until_it_is_old, setup),
         cmocka_unit_test_setup(what_stands_there_whatever_it_is_ends_and_is_bounded, setup),
+        cmocka_unit_test_setup(votes_that_were_not_seen_are_not_told, setup),
         cmocka_unit_test_setup(what_is_not_whole_is_not_told, setup),
     };
 

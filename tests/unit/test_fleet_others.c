@@ -148,6 +148,37 @@ static void a_redis_that_comes_and_goes_makes_no_circuit_flap(void **state)
                      0);
 }
 
+/* For who looks alone: by turns, so that it costs the same however many circuits others have open. */
+static void who_has_a_circuit_open_is_asked_of_a_few_a_second(void **state)
+{
+    struct fleet *const fleet = bench.hosts[0].fleet;
+    uint32_t numbers[60];
+    char name[64], score[32];
+    const char *const add[] = {"ZADD", "sockfuse:1:{/etc/sockfuse/web.policy}:open", score, name};
+    unsigned int seen = 0;
+
+    (void)state;
+    for (unsigned int i = 0; i < 60; i++) {
+        snprintf(name, sizeof name, "%u.example:1", i);
+        numbers[i] = fleet_circuit(fleet, "payments", name);
+    }
+    for (unsigned int second = 0; second < 12; second++) {
+        const uint64_t before = fleet->commands;
+        for (unsigned int i = 0; i < 60; i++) {
+            snprintf(name, sizeof name, "payments\n%u.example:1", i);
+            snprintf(score, sizeof score, "%llu", (unsigned long long)bench.redis->now_ms + 5000);
+            say(add, 4);
+        }
+        fleet_nudge(fleet);
+        fleet_bench_run(&bench, NS_PER_S);
+        /* Voters and their number; time, lists, four MGET for sixteen circuits each, twice; that it is there; names. */
+        assert_in_range(fleet->commands - before, 2, 2 * FLEET_SHOWN_A_SECOND + 2 * 7 + 6);
+    }
+    for (unsigned int i = 0; i < 60; i++)
+        seen += fleet_view(fleet, numbers[i], bench.now_ns + bench.hosts[0].clock_ns).seen_ns != 0;
+    assert_int_equal(seen, 60);
+}
+
 int main(void)
 {
 #define story(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -156,6 +187,7 @@ int main(void)
         story(rubbish_in_redis_is_passed_over),
         story(a_circuit_that_was_open_when_it_was_first_seen_counts_as_called_then),
         story(votes_of_all_hosts_count_and_not_the_last_writers),
+        story(who_has_a_circuit_open_is_asked_of_a_few_a_second),
         story(a_redis_that_comes_and_goes_makes_no_circuit_flap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
