@@ -22,10 +22,13 @@ static bool is_due(uint64_t last_ns, uint64_t every_ns, uint64_t now_ns)
     return last_ns == 0 || now_ns - last_ns >= every_ns;
 }
 
-/* Whose voters are to be shown: of those that this host has, for others nobody sees here. */
+/* Of circuits that this host has not, or not yet: one a second, and once, so that the hold that may come knows by whom. */
+#define ELSEWHERE_A_SECOND 1u
+
+/* Whose voters are to be shown. */
 static bool is_shown(const struct fleet_circuit *circuit, uint64_t now_ns)
 {
-    return circuit->here && (circuit->troubled || circuit->voted_ns != 0 || fleet_is_open(circuit, now_ns));
+    return circuit->name[0] != '\0' && (circuit->troubled || circuit->voted_ns != 0 || fleet_is_open(circuit, now_ns));
 }
 
 static void forget_voters(struct fleet_circuit *circuit)
@@ -35,23 +38,33 @@ static void forget_voters(struct fleet_circuit *circuit)
     circuit->shown_open = false;
 }
 
+static bool is_asked_now(const struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns)
+{
+    if (!is_shown(circuit, now_ns))
+        return false;
+    if (!circuit->here)
+        return circuit->voters_asked_ns == 0 && fleet_is_open(circuit, now_ns) &&
+               fleet->elsewhere_count < ELSEWHERE_A_SECOND;
+    return fleet_is_open(circuit, now_ns) != circuit->shown_open ||
+           is_due(circuit->voters_asked_ns, FLEET_SHOW_NS, now_ns);
+}
+
 /* Asks for the voters of a few, and goes on with the next ones another time. */
 static void ask_some_voters(struct fleet *fleet, uint64_t now_ns)
 {
     if (is_due(fleet->shown_ns, NS_PER_S, now_ns)) {
         fleet->shown_ns = now_ns;
-        fleet->shown_count = 0;
+        fleet->shown_count = fleet->elsewhere_count = 0;
     }
     for (uint32_t i = 0; i < FLEET_CIRCUITS && fleet->shown_count < FLEET_SHOWN_A_SECOND; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[fleet->next_shown];
-        const bool is_open = fleet_is_open(circuit, now_ns);
         fleet->next_shown = (fleet->next_shown + 1) % FLEET_CIRCUITS;
-        if (!is_shown(circuit, now_ns) ||
-            (is_open == circuit->shown_open && !is_due(circuit->voters_asked_ns, FLEET_SHOW_NS, now_ns)))
+        if (!is_asked_now(fleet, circuit, now_ns))
             continue;
-        circuit->shown_open = is_open;
+        circuit->shown_open = fleet_is_open(circuit, now_ns);
         circuit->voters_asked_ns = now_ns;
         fleet->shown_count++;
+        fleet->elsewhere_count += !circuit->here;
         fleet_ask_voters(fleet, circuit, now_ns);
     }
 }
@@ -63,6 +76,9 @@ void fleet_hosts_turn(struct fleet *fleet, uint64_t now_ns)
         fleet->here_ns = now_ns;
         fleet->named_ns = with_name ? now_ns : fleet->named_ns;
         fleet_say_here(fleet, with_name, now_ns);
+    }
+    if (is_due(fleet->hosts_ns, FLEET_SHOW_NS, now_ns)) {
+        fleet->hosts_ns = now_ns;
         fleet_count_hosts(fleet, now_ns);
     }
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {

@@ -207,7 +207,7 @@ void fleet_broken(struct fleet *fleet)
     fleet->is_connected = fleet->has_failed = fleet->time_known = fleet->is_nudged = false;
     fleet->stage = STAGE_IDLE;
     fleet->awaited = 0;
-    fleet->look_ns = fleet->here_ns = fleet->named_ns = fleet->troubles_ns = 0;
+    fleet->look_ns = fleet->here_ns = fleet->named_ns = fleet->troubles_ns = fleet->hosts_ns = 0;
     fleet_claims_end(fleet, "the connection to the fleet's Redis broke");
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[i];

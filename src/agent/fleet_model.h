@@ -192,10 +192,10 @@ struct fleet {
     struct fleet_claiming claims[FLEET_CLAIMS];
     /* For who looks (fleet_hosts.c). */
     uint64_t number; /* `host` as a number */
-    uint64_t heard_ns, here_ns, named_ns, troubles_ns, hosts;
+    uint64_t heard_ns, here_ns, named_ns, troubles_ns, hosts_ns, hosts;
     struct fleet_host_name names[FLEET_NAMES];
     uint32_t next_name, next_shown;
-    uint32_t shown_count; /* circuits that were asked for since `shown_ns` */
+    uint32_t shown_count, elsewhere_count; /* circuits that were asked for since `shown_ns` */
     uint64_t shown_ns;
     uint32_t asked[FLEET_NAMES_AT_ONCE];
     uint32_t asked_count;

@@ -21,8 +21,8 @@ struct segment;
 void fleet_board_tell(const struct segment *segment, const struct fleet_head *head);
 void fleet_board_show(const struct segment *segment, uint32_t place, const struct fleet_shown *shown);
 
-/* False: nothing was told, or what stands there is none of it. It may be old: see told_ns. */
-bool fleet_board_head(const struct segment *segment, struct fleet_head *head);
+/* False: nothing was told, or what stands there is none of it. It may be old: see told_ns, which is not after `now_ns`. */
+bool fleet_board_head(const struct segment *segment, uint64_t now_ns, struct fleet_head *head);
 /* What is told now of a circuit. False: nothing is, or what was is old. */
 bool fleet_board_find(const struct segment *segment, uint64_t key, uint64_t now_ns, struct fleet_shown *shown);
 /* Whether what was told at `told_ns` is of the present. */

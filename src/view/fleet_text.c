@@ -39,13 +39,14 @@ static char *hosts_text(const struct fleet_shown *shown)
 }
 
 /* " of 8", if it is known; or of those that called it lately, where the quorum is a share of these. */
-static void add_of(FILE *out, const struct fleet_shown *shown, const struct segment *segment)
+static void add_of(FILE *out, const struct fleet_shown *shown, const struct segment *segment, uint64_t now_ns)
 {
     struct fleet_head head;
     const bool is_share = (shown->quorum & QUORUM_SHARE) != 0;
     if (is_share && shown->callers > 0)
         fprintf(out, " of %" PRIu32 " that called it lately", shown->callers);
-    else if (fleet_board_head(segment, &head) && head.hosts >= shown->votes && head.hosts > 0)
+    else if (fleet_board_head(segment, now_ns, &head) && fleet_board_is_now(head.told_ns, now_ns) && head.hosts > 0 &&
+             head.hosts >= shown->votes)
         fprintf(out, " of %" PRIu32, head.hosts);
 }
 
@@ -59,7 +60,7 @@ static void add_voters(FILE *out, const struct fleet_shown *shown, const struct 
     }
     char *const hosts = hosts_text(shown);
     fprintf(out, "open on %" PRIu32, shown->votes);
-    add_of(out, shown, segment);
+    add_of(out, shown, segment, now_ns);
     fprintf(out, " host%s%s", shown->votes == 1 ? "" : "s", hosts);
     if (now_ns - shown->seen_ns >= VOTERS_OLD_NS)
         fprintf(out, " as of %s ago", span_format(now_ns - shown->seen_ns, span));

@@ -58,8 +58,7 @@ void row_fleet_json(struct json *json, const struct row_fleet *fleet, const stru
 
 bool fleet_link_read(const struct segment *segment, uint64_t now_ns, struct fleet_head *head)
 {
-    return segment->map != NULL && fleet_board_head(segment, head) && head->told_ns <= now_ns &&
-           head->heard_ns <= head->told_ns;
+    return segment->map != NULL && fleet_board_head(segment, now_ns, head);
 }
 
 bool fleet_link_is_well(const struct segment *segment, uint64_t now_ns)

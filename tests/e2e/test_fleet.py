@@ -180,7 +180,8 @@ class Fleet(Hosts):
             hosts[0].call()  # who is called no more votes no more
             return "(web-0); quorum 2, not open in the fleet" in hosts[0].fleet_lines()
         self.assertTrue(eventually(one_is_shown, 20), hosts[0].fleet_lines())
-        self.assertRegex(hosts[0].fleet_lines(), "fleet: [1-8] hosts; Redis: it last answered ")
+        self.assertTrue(eventually(lambda: "fleet: 8 hosts; Redis: it last answered " in hosts[0].fleet_lines(), 20),
+                        hosts[0].fleet_lines())
         # A second one, and all are held: those that have never called it, too.
         self.fail_on(hosts[1])
         self.assertTrue(eventually(lambda: all(host.is_held() for host in hosts), 20), [host.says() for host in hosts])
