@@ -88,7 +88,7 @@ class Real(unittest.TestCase):
         self.assertLess(told["commands_a_second"]["quiet"], 3.5 * 40)
         for key in self.cli(redis, "--scan").splitlines():
             if key.startswith("sockfuse"):
-                self.assertRegex(key, ":(healed:|name:|hosts$)")
+                self.assertRegex(key, ":(healed:|name:|hosts$|trouble$)")
                 if ":healed:" not in key:  # that name goes on behind a newline
                     self.assertGreater(int(self.cli(redis, "pttl", key)), 0)
         # Whatever is sent is a command that the server knows, with words that it takes.
