@@ -84,7 +84,7 @@ struct fleet_view {
     bool probes; /* this host has the lease */
     bool others_probe;
     bool votes;
-    uint64_t seen_ns; /* when the voters were; 0: they were not yet, and are not told of */
+    uint64_t seen_ns;        /* when the voters were; 0: they were not yet, and are not told of */
     uint64_t hosts, callers; /* that have it open; that called it lately, where the quorum is a share, else 0 */
     uint64_t pause_ns;       /* of the fleet, until its end */
     /* Names of hosts, or numbers of those whose names are not known; "": none. */

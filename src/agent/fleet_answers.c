@@ -248,8 +248,7 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
     else if (kind == COMMAND_COUNT_VOTERS) {
         take_count(fleet, &circuit->voters_all, reply);
         circuit->voters_seen_ns = now_ns;
-    }
-    else if (kind == COMMAND_COUNT_CALLERS)
+    } else if (kind == COMMAND_COUNT_CALLERS)
         take_count(fleet, &circuit->callers, reply);
     else if (kind == COMMAND_VOTERS) {
         if (!fleet_hosts_take_voters(circuit, reply))

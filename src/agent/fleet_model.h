@@ -84,7 +84,7 @@ enum fleet_command_kind {
     COMMAND_HEALED,
     COMMAND_VOTERS,       /* some of them, by their numbers */
     COMMAND_COUNT_VOTERS, /* after these: how many there are */
-    COMMAND_NAMES,  /* of hosts `asked` */
+    COMMAND_NAMES,        /* of hosts `asked` */
     COMMAND_COUNT_HOSTS,
     COMMAND_CLAIM, /* who has it; of claim `of` */
 };

@@ -184,7 +184,8 @@ static double quiet_rate(void)
 
     if (bench.joined_ns == 0 || bench.joined_ns + NS_PER_S / 2 > end_ns)
         return (double)bench.commands[0] / bench.quiet_s;
-    return (double)(bench.commands[0] - bench.commands_joined) / ((double)(end_ns - bench.joined_ns) / (double)NS_PER_S);
+    return (double)(bench.commands[0] - bench.commands_joined) /
+           ((double)(end_ns - bench.joined_ns) / (double)NS_PER_S);
 }
 
 static void next_phase(struct ev_loop *loop, uint64_t now_ns)
@@ -272,8 +273,8 @@ static void report(void)
         }
     }
     printf("{\"hosts\": %u, \"callers\": %u, \"circuits\": %u, ", bench.hosts, bench.callers, bench.circuits);
-    printf("\"commands_a_second\": {\"quiet\": %.0f, \"down\": %.0f, \"up\": %.0f}, ",
-           quiet_rate(), (double)(bench.commands[1] - bench.commands[0]) / bench.down_s,
+    printf("\"commands_a_second\": {\"quiet\": %.0f, \"down\": %.0f, \"up\": %.0f}, ", quiet_rate(),
+           (double)(bench.commands[1] - bench.commands[0]) / bench.down_s,
            (double)(bench.commands[2] - bench.commands[1]) / bench.up_s);
     print_times("spread", spread, spread_count, spread_missing);
     print_times("heal", heal, heal_count, heal_missing);

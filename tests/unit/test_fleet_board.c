@@ -74,8 +74,7 @@ static void what_stands_there_whatever_it_is_ends_and_is_bounded(void **state)
 static void what_was_told_since_the_time_was_asked_is_of_that_time(void **state)
 {
     const struct fleet_shown told = {.told_ns = 20 * NS_PER_S, .seen_ns = 20 * NS_PER_S, .key = 7, .votes = 2};
-    const struct fleet_head told_head = {
-        .told_ns = 20 * NS_PER_S, .heard_ns = 20 * NS_PER_S, .link = FLEET_LINK_UP};
+    const struct fleet_head told_head = {.told_ns = 20 * NS_PER_S, .heard_ns = 20 * NS_PER_S, .link = FLEET_LINK_UP};
     const uint64_t before_ns = 20 * NS_PER_S - NS_PER_MS, long_before_ns = 20 * NS_PER_S - FLEET_TOLD_NS;
     struct fleet_head head;
     (void)state;
