@@ -62,7 +62,7 @@ void text_add_padded(struct text *text, uint64_t number, unsigned int digits)
     size_t at = sizeof buffer;
     if (digits > sizeof buffer)
         digits = sizeof buffer;
-    while (number > 0 || sizeof buffer - at < digits) {
+    while (at > 0 && (number > 0 || sizeof buffer - at < digits)) {
         buffer[--at] = (char)('0' + number % 10);
         number /= 10;
     }
@@ -87,7 +87,7 @@ void text_add_hex(struct text *text, uint64_t number, unsigned int digits)
     size_t at = sizeof buffer;
     if (digits > sizeof buffer)
         digits = sizeof buffer;
-    while (number > 0 || sizeof buffer - at < digits) {
+    while (at > 0 && (number > 0 || sizeof buffer - at < digits)) {
         buffer[--at] = "0123456789abcdef"[number & 15];
         number >>= 4;
     }

@@ -242,7 +242,7 @@ static bool last_failure(const struct circuit_evidence *evidence, struct evidenc
 bool circuits_last_failure(const struct segment *segment, uint32_t circuit, struct event *event)
 {
     const struct circuit_evidence *evidence = evidence_of(segment, circuit);
-    struct evidence last;
+    struct evidence last = {0};
 
     if (evidence == NULL || !last_failure(evidence, &last))
         return false;

@@ -1,6 +1,7 @@
 /*
  * test_guard_modes.c - targets that observe, are forced open or closed; and what the journal and the log say of it.
  */
+#define _GNU_SOURCE
 #include "support_guard.h"
 
 #include <errno.h>
@@ -342,7 +343,7 @@ static void a_line_of_the_log_is_one_write(void **state)
 
     /* A pipe in packet mode gives one write for each read. */
     assert_int_equal(pipe(packets), 0);
-    assert_int_equal(fcntl(packets[1], F_SETFL, 040000 /* O_DIRECT */), 0);
+    assert_int_equal(fcntl(packets[1], F_SETFL, O_DIRECT), 0);
     int own = dup(STDERR_FILENO);
     dup2(packets[1], STDERR_FILENO);
     log_begin();
