@@ -104,7 +104,8 @@ PRELOAD := $(CONNECTION) $(call objects,src/preload/*.c)
 # The command: what it looks with and shows, and what its words do.
 KNOWS_PLACE := $(PLACED)/src/view/installed.o
 VIEW    := $(filter-out %/installed.o,$(call objects,src/view/*.c)) $(KNOWS_PLACE)
-CLI     := $(VIEW) $(call objects,src/cli/*.c)
+NOTIFY  := $(call objects,src/notify/*.c)
+CLI     := $(VIEW) $(NOTIFY) $(call objects,src/cli/*.c)
 AGENT   := $(call objects,src/agent/*.c)
 LIBRARY := $(BUILD)/libsockfuse.so
 COMMAND := $(PLACED)/sockfuse

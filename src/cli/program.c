@@ -197,6 +197,11 @@ static const char *privilege_of(const char *path)
     return NULL;
 }
 
+bool program_is_privileged(const struct program *program)
+{
+    return privilege_of(program->binary) != NULL;
+}
+
 /* The dynamic loader itself (`ld.so PROGRAM`) has no interpreter and still preloads. */
 static bool is_loader(const char *path)
 {

@@ -38,8 +38,11 @@ bool program_examine(const char *name, struct program *program);
  */
 void program_names(const char *command, const struct program *program, const char *names[PROGRAM_NAMES_MAX]);
 
+/* Whether it gets more than who starts it: nobody but its own user, or root, may look at such a process. */
+bool program_is_privileged(const struct program *program);
+
 /*
- * Why its sockets will not be guarded, with a remedy, as one line without a newline (to be freed); NULL when nothing
+ * Why the library will not guard its sockets, with a remedy, as one line without a newline (to be freed); NULL when nothing
  * speaks against it. `library` are the headers of libsockfuse.so. `*foreign` is set when the library must not even be
  * offered to the program, since its loader would not skip it but fail.
  */

@@ -10,7 +10,8 @@
 #include "cli/run_start.h"
 
 static const char help[] =
-    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--strict] [--] CMD [ARGUMENT]...\n"
+    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--strict]\n"
+    "                    [--engine NAME] [--] CMD [ARGUMENT]...\n"
     "Starts CMD under a policy: calls to its targets fail at once while their circuits are open.\n"
     "\n"
     "  -p, --policy FILE       the policy; without -p and -t: SOCKFUSE_POLICY, else the first of\n"
@@ -18,6 +19,8 @@ static const char help[] =
     "  -t, --target PATTERN    a target on the spot: HOST:PORT, ADDRESS:PORT, NETWORK/BITS:PORT, unix:/PATH\n"
     "  -o, --option KEY=VALUE  overrides a key of the policy for all targets\n"
     "      --log FILE          append every change of a circuit to FILE, or to the standard error with 'stderr'\n"
+    "      --engine NAME       what guards CMD: 'preload', the library in it; 'notify', a supervisor that the kernel asks,\n"
+    "                          for static programs, Go and musl; 'auto', whichever can (the default)\n"
     "      --strict            where circuits can't be kept (no state folder can be used), start nothing; else CMD\n"
     "                          runs unguarded then, with a warning\n"
     "  -h, --help              this text\n"
@@ -28,7 +31,7 @@ static const char help[] =
 
 int command_run(int argc, char **argv)
 {
-    static struct run_request request;
+    static struct run_request request = {.engine = ENGINE_AUTO};
     static struct run_start start;
     if (!run_request_parse(argc, argv, &request)) {
         usage_error("run");

@@ -41,6 +41,19 @@ char *run_list_join(const struct run_list *list, const char *separator)
     return text;
 }
 
+static bool read_engine(const char *word, enum run_engine *engine)
+{
+    static const char *const names[] = {[ENGINE_PRELOAD] = "preload", [ENGINE_NOTIFY] = "notify", [ENGINE_AUTO] = "auto"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(word, names[i]) == 0) {
+            *engine = (enum run_engine)i;
+            return true;
+        }
+    }
+    warnx("--engine %s: auto, preload or notify is expected", word);
+    return false;
+}
+
 bool run_request_parse(int argc, char **argv, struct run_request *request)
 {
     static const struct option options[] = {
@@ -49,6 +62,7 @@ bool run_request_parse(int argc, char **argv, struct run_request *request)
         {"target", required_argument, NULL, 't'},
         {"option", required_argument, NULL, 'o'},
         {"log", required_argument, NULL, OPTION_LOG},
+        {"engine", required_argument, NULL, OPTION_ENGINE},
         {"strict", no_argument, NULL, OPTION_STRICT},
         {NULL, 0, NULL, 0},
     };
@@ -79,6 +93,10 @@ bool run_request_parse(int argc, char **argv, struct run_request *request)
             break;
         case OPTION_LOG:
             request->log = optarg;
+            break;
+        case OPTION_ENGINE:
+            if (!read_engine(optarg, &request->engine))
+                return false;
             break;
         case OPTION_STRICT:
             request->strict = true;

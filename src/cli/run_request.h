@@ -17,11 +17,19 @@ struct run_list {
     size_t count;
 };
 
+/* By what a program's connections are guarded. */
+enum run_engine {
+    ENGINE_PRELOAD, /* the library, in its processes */
+    ENGINE_NOTIFY,  /* a supervisor that the kernel asks (notify/notify.h) */
+    ENGINE_AUTO,    /* the library, or the supervisor where no library can be */
+};
+
 struct run_request {
     const char *policy_file; /* -p */
     const char *log;         /* --log */
     struct run_list patterns, options;
     char **command;
+    enum run_engine engine;
     bool strict; /* nothing is started unguarded because its circuits can't be kept */
     bool help, version;
 };

@@ -13,8 +13,10 @@
 #include "cli/cli.h"
 #include "cli/injection.h"
 #include "view/library.h"
+#include "cli/resolve.h"
 #include "cli/run_environment.h"
 #include "view/select.h"
+#include "notify/notify.h"
 #include "policy/discover.h"
 #include "segment/segment.h"
 
@@ -93,6 +95,38 @@ static bool try_segment(const struct policy *policy, const struct run_request *r
     return attached;
 }
 
+/* By which engine: the library where it can be had, if nothing else was asked for. Says what can't be guarded at all. */
+static void choose_engine(struct run_start *start, struct library *library, bool *foreign)
+{
+    const enum run_engine engine = start->request->engine;
+    if (start->program.examined)
+        library_take_fitting(library, &start->program.elf);
+    start->warning = program_warning(&start->program, &library->elf, foreign);
+    const bool can = start->is_guarded && !run_is_switched_off() && !program_is_privileged(&start->program);
+    start->is_asked = can && (engine == ENGINE_NOTIFY || (engine == ENGINE_AUTO && start->warning != NULL));
+    if (start->warning != NULL && !start->is_asked)
+        warnx("%s", start->warning);
+    else if (engine == ENGINE_NOTIFY && !can && start->is_guarded && !run_is_switched_off())
+        warnx("%s gets privileges of its own, and nobody may look at such a process: it runs unguarded by --engine notify",
+              start->request->command[0]);
+    start->is_unseen = (start->warning != NULL && !start->is_asked) || run_is_switched_off();
+}
+
+/* Behind it the kernel asks about this process's connects, and about those of all that it starts. */
+static void begin_asking(const struct run_start *start)
+{
+    static struct notify_start begun;
+    const char *command = start->request->command[0];
+    char *names = resolve_names(start->policy);
+    const struct notify_wish wish = {.policy = start->policy, .names = names, .log = getenv("SOCKFUSE_LOG")};
+    const bool is_begun = notify_start(&wish, &begun);
+    if (!is_begun && start->warning != NULL)
+        warnx("%s; nor by the kernel's word: %s", start->warning, begun.reason);
+    else if (!is_begun)
+        warnx("%s can't be guarded by --engine notify: %s", command, begun.reason);
+    free(names);
+}
+
 static int execute(char **command)
 {
     execvp(command[0], command);
@@ -136,15 +170,11 @@ int run_start_prepare(struct run_start *start, struct run_request *request)
               "http-NNN will do nothing to %s's attempts; run it as root, or rehearse with refuse, delay and slow",
               request->command[0]);
     bool foreign;
-    if (start->program.examined)
-        library_take_fitting(&library, &start->program.elf);
-    char *warning = program_warning(&start->program, &library.elf, &foreign);
-    if (warning != NULL)
-        warnx("%s", warning);
-    start->is_unseen = warning != NULL || run_is_switched_off();
+    choose_engine(start, &library, &foreign);
     if (run_is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
-    start->preload = foreign || !start->is_guarded ? library_removed(getenv("LD_PRELOAD"))
+    const bool is_left_out = foreign || !start->is_guarded || (start->is_asked && request->engine == ENGINE_NOTIFY);
+    start->preload = is_left_out ? library_removed(getenv("LD_PRELOAD"))
                                                    : library_preloaded(&library, getenv("LD_PRELOAD"));
     return EXIT_SUCCESS;
 }
@@ -153,5 +183,7 @@ int run_start_execute(struct run_start *start)
 {
     if (start->is_found)
         run_environment_set(start->request, start->policy, &start->program, start->preload);
+    if (start->is_asked)
+        begin_asking(start);
     return execute(start->request->command);
 }

@@ -21,6 +21,8 @@ struct run_start {
     bool is_guarded; /* its circuits can be kept: its segment is there */
     bool is_unseen;  /* the library will not be in it, which was said */
     char *preload;   /* for LD_PRELOAD */
+    bool is_asked;   /* it is to be guarded by the second engine (notify/notify.h) */
+    char *warning;   /* why it is not guarded if that can't be had; NULL: it was asked for */
 };
 
 /*

@@ -207,6 +207,15 @@ static bool read_stat_of(uint32_t pid, struct stat_fields *fields)
     return read_stat_at(pid == (uint32_t)getpid() ? OWN_STAT : "/proc/", pid, fields);
 }
 
+OWN_FRAME void process_life_know_other(struct process_life *other, uint32_t pid)
+{
+    struct stat_fields fields;
+    process_life_know_self(other); /* the space is that in which it has this number */
+    other->pid = pid;
+    other->image = 0;
+    other->start = read_stat_of(pid, &fields) ? fields.start : 0;
+}
+
 OWN_FRAME bool process_life_goes_on(const struct process_life *life)
 {
     struct stat_fields fields;

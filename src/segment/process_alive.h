@@ -25,8 +25,11 @@ struct process_life {
 /* This process's own: some eight system calls. Asked again in a fork's child. */
 void process_life_know_self(struct process_life *self);
 
+/* Another's, of this process's name space, for who speaks for it: as far as it is told. Some eight system calls. */
+void process_life_know_other(struct process_life *other, uint32_t pid);
+
 /*
- * The same without `start`, for which /proc would have to make what it has of this process: to look that up is what
+ * The same of this process without `start`, for which /proc would have to make what it has of this process: to look that up is what
  * costs a start most. The name space is known by the /proc that this process sees, if one that sees the same has noted
  * so. Start-up only: readlink(2) is not among the calls that a confined program allows.
  */

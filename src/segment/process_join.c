@@ -230,6 +230,13 @@ OWN_FRAME uint32_t process_join(struct segment *segment, const char *program, ui
     return holder;
 }
 
+OWN_FRAME uint32_t process_join_for(struct segment *segment, uint32_t pid, const char *program, uint64_t revision)
+{
+    struct newcomer newcomer = {.program = program, .revision = revision};
+    process_life_know_other(&newcomer.life, pid);
+    return join(segment, &newcomer);
+}
+
 OWN_FRAME uint32_t process_join_briefly(struct segment *segment, const char *program, uint64_t revision, bool *is_known)
 {
     struct newcomer newcomer = {.program = program, .revision = revision, .is_brief = true};

@@ -145,6 +145,18 @@ uint32_t process_holder(const struct segment *segment, uint32_t index)
     return slot_claim_pid(claim) != 0 ? slot_holder(index, claim) : 0;
 }
 
+bool process_guards_itself(const struct segment *segment, uint32_t pid)
+{
+    const uint32_t high = slots_high(segment);
+    for (uint32_t index = 0; index < high; index++) {
+        const struct process_slot *slot = &segment->processes[index];
+        const uint64_t claim = slot_load_claim(slot);
+        if (slot_claim_pid(claim) == pid && slot_life(slot, claim).image != 0)
+            return true;
+    }
+    return false;
+}
+
 bool process_describe(const struct segment *segment, uint32_t holder, struct process_view *view)
 {
     const struct process_slot *slot = slot_of(segment, holder);

@@ -29,6 +29,14 @@ uint32_t process_join_briefly(struct segment *segment, const char *program, uint
 /* Says the rest. Some nine system calls. False: in a vfork's child, or the slot is another's. */
 bool process_introduce(struct segment *segment, uint32_t holder);
 /*
+ * Takes a slot for another process of this pid name space, by whom its connections are guarded from outside: as
+ * process_join, but nothing proves it (by its pid all can ask), and the slot is left by who took it.
+ */
+uint32_t process_join_for(struct segment *segment, uint32_t pid, const char *program, uint64_t revision);
+/* Whether that process guards its own connections here. A walk over the slots in use; no system call. */
+bool process_guards_itself(const struct segment *segment, uint32_t pid);
+
+/*
  * Gives the slot back at a clean exit; a holder that leaves records all the same counts as a death (dead_owners.h). Not
  * for one that a fork's child has from its parent. A walk over the records' owners, and one system call.
  */

@@ -11,7 +11,8 @@ from fixtures import BUILD, ROOT, require_build  # noqa: E402
 
 # Each folder uses only those before it; the command and the library never each other.
 ROOMS = ("base", "breaker", "policy", "segment", "guard", "connection", "preload")
-MAY_USE = {**{room: ROOMS[:i] for i, room in enumerate(ROOMS)}, "view": ROOMS[:5], "cli": (*ROOMS[:5], "view"),
+MAY_USE = {**{room: ROOMS[:i] for i, room in enumerate(ROOMS)}, "view": ROOMS[:5], "notify": ROOMS[:5],
+           "cli": (*ROOMS[:5], "view", "notify"),
            "agent": (*ROOMS[:5], "view")}
 # What only computes, and what compilers call by themselves.
 PURE = {"strcmp", "strlen", "memcpy", "memmove", "memset", "memcmp", "memchr", "__popcountdi2", "_GLOBAL_OFFSET_TABLE_",
