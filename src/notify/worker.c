@@ -314,8 +314,10 @@ int worker_run(const struct notify_wish *wish, int listener, struct in_hand *in_
 {
     if (!start(wish, listener, in_hand))
         return WORKER_CANT;
-    for (;;) {
-        struct pollfd ready[] = {{.fd = listener, .events = POLLIN},
+    bool is_asked = true;
+    /* When all who were guarded are gone, it still waits for what their sockets' last news tells. */
+    while (is_asked || worker.followers.count > 0) {
+        struct pollfd ready[] = {{.fd = is_asked ? listener : -1, .events = POLLIN},
                                  {.fd = worker.followers.news.closes, .events = POLLIN},
                                  {.fd = worker.followers.news.deaths, .events = POLLIN}};
         const int pause_ms = followers_look(&worker.followers);
@@ -326,12 +328,10 @@ int worker_run(const struct notify_wish *wish, int listener, struct in_hand *in_
         if (ready[0].revents & POLLIN)
             answer_next();
         else if (ready[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-            break;
+            is_asked = false;
         if (!look_around(clock_real_ns()))
             return WORKER_BEGINS_ANEW;
     }
-    /* All who were guarded are gone: what their sockets' last news tells is told. */
-    hear();
     askers_leave(&worker.askers);
     return WORKER_IS_DONE;
 }
