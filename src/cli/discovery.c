@@ -45,8 +45,9 @@ static void print_doubts(const struct program *program)
         return;
     if (program->examined)
         library_take_fitting(&library, &program->elf);
+    /* What the library can't guard the second engine mostly can: only the start itself tells. */
     char *warning = program_warning(program, &library.elf, &foreign);
-    if (warning != NULL)
+    if (warning != NULL && program_is_privileged(program))
         warnx("%s", warning);
     free(warning);
 }

@@ -43,7 +43,8 @@ char *run_list_join(const struct run_list *list, const char *separator)
 
 static bool read_engine(const char *word, enum run_engine *engine)
 {
-    static const char *const names[] = {[ENGINE_PRELOAD] = "preload", [ENGINE_NOTIFY] = "notify", [ENGINE_AUTO] = "auto"};
+    static const char *const names[] = {
+        [ENGINE_PRELOAD] = "preload", [ENGINE_NOTIFY] = "notify", [ENGINE_AUTO] = "auto"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(word, names[i]) == 0) {
             *engine = (enum run_engine)i;

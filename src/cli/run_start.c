@@ -107,7 +107,8 @@ static void choose_engine(struct run_start *start, struct library *library, bool
     if (start->warning != NULL && !start->is_asked)
         warnx("%s", start->warning);
     else if (engine == ENGINE_NOTIFY && !can && start->is_guarded && !run_is_switched_off())
-        warnx("%s gets privileges of its own, and nobody may look at such a process: it runs unguarded by --engine notify",
+        warnx("%s gets privileges of its own, and nobody may look at such a process: it runs unguarded by --engine "
+              "notify",
               start->request->command[0]);
     start->is_unseen = (start->warning != NULL && !start->is_asked) || run_is_switched_off();
 }
@@ -174,8 +175,8 @@ int run_start_prepare(struct run_start *start, struct run_request *request)
     if (run_is_switched_off())
         warnx("SOCKFUSE=off is set: %s runs unguarded; unset it to guard it", request->command[0]);
     const bool is_left_out = foreign || !start->is_guarded || (start->is_asked && request->engine == ENGINE_NOTIFY);
-    start->preload = is_left_out ? library_removed(getenv("LD_PRELOAD"))
-                                                   : library_preloaded(&library, getenv("LD_PRELOAD"));
+    start->preload =
+        is_left_out ? library_removed(getenv("LD_PRELOAD")) : library_preloaded(&library, getenv("LD_PRELOAD"));
     return EXIT_SUCCESS;
 }
 

@@ -33,15 +33,20 @@ struct row {
 /* Of one architecture side by side. */
 static const struct row table[] = {
 #if defined __x86_64__ || defined __i386__
-    {AUDIT_ARCH_X86_64, 42, ABOUT_CONNECT},     {AUDIT_ARCH_X86_64, 55, ABOUT_GETSOCKOPT},
-    {AUDIT_ARCH_X86_64, 425, ABOUT_RINGS},      {AUDIT_ARCH_X86_64, X32 | 42, ABOUT_CONNECT},
-    {AUDIT_ARCH_X86_64, X32 | 542, ABOUT_GETSOCKOPT}, {AUDIT_ARCH_X86_64, X32 | 425, ABOUT_RINGS},
-    {AUDIT_ARCH_I386, 362, ABOUT_CONNECT},      {AUDIT_ARCH_I386, 365, ABOUT_GETSOCKOPT},
-    {AUDIT_ARCH_I386, 102, ABOUT_SOCKETCALL},   {AUDIT_ARCH_I386, 425, ABOUT_RINGS},
+    {AUDIT_ARCH_X86_64, 42, ABOUT_CONNECT},
+    {AUDIT_ARCH_X86_64, 55, ABOUT_GETSOCKOPT},
+    {AUDIT_ARCH_X86_64, 425, ABOUT_RINGS},
+    {AUDIT_ARCH_X86_64, X32 | 42, ABOUT_CONNECT},
+    {AUDIT_ARCH_X86_64, X32 | 542, ABOUT_GETSOCKOPT},
+    {AUDIT_ARCH_X86_64, X32 | 425, ABOUT_RINGS},
+    {AUDIT_ARCH_I386, 362, ABOUT_CONNECT},
+    {AUDIT_ARCH_I386, 365, ABOUT_GETSOCKOPT},
+    {AUDIT_ARCH_I386, 102, ABOUT_SOCKETCALL},
+    {AUDIT_ARCH_I386, 425, ABOUT_RINGS},
 #else
-    {AUDIT_ARCH_AARCH64, 203, ABOUT_CONNECT},   {AUDIT_ARCH_AARCH64, 209, ABOUT_GETSOCKOPT},
-    {AUDIT_ARCH_AARCH64, 425, ABOUT_RINGS},     {AUDIT_ARCH_ARM, 283, ABOUT_CONNECT},
-    {AUDIT_ARCH_ARM, 295, ABOUT_GETSOCKOPT},    {AUDIT_ARCH_ARM, 425, ABOUT_RINGS},
+    {AUDIT_ARCH_AARCH64, 203, ABOUT_CONNECT}, {AUDIT_ARCH_AARCH64, 209, ABOUT_GETSOCKOPT},
+    {AUDIT_ARCH_AARCH64, 425, ABOUT_RINGS},   {AUDIT_ARCH_ARM, 283, ABOUT_CONNECT},
+    {AUDIT_ARCH_ARM, 295, ABOUT_GETSOCKOPT},  {AUDIT_ARCH_ARM, 425, ABOUT_RINGS},
 #endif
 };
 
@@ -57,12 +62,12 @@ static unsigned int write_row(const struct row *row, struct sock_filter *code)
 {
     const struct sock_filter connecting[] = {EQUAL(row->number, 0, 1), ANSWER(SECCOMP_RET_USER_NOTIF)};
     const struct sock_filter rings[] = {EQUAL(row->number, 0, 1), ANSWER(SECCOMP_RET_ERRNO | ENOSYS)};
-    const struct sock_filter error[] = {
-        EQUAL(row->number, 0, 6),          LOAD(ARGUMENT(1)),    EQUAL(SOL_SOCKET, 0, 3), LOAD(ARGUMENT(2)),
-        EQUAL(SO_ERROR, 0, 1), ANSWER(SECCOMP_RET_USER_NOTIF), ANSWER(SECCOMP_RET_ALLOW)};
-    const struct sock_filter joint[] = {
-        EQUAL(row->number, 0, 5),      LOAD(ARGUMENT(0)),          EQUAL(CALL_CONNECT, 1, 0),
-        EQUAL(CALL_GETSOCKOPT, 0, 1), ANSWER(SECCOMP_RET_USER_NOTIF), ANSWER(SECCOMP_RET_ALLOW)};
+    const struct sock_filter error[] = {EQUAL(row->number, 0, 6), LOAD(ARGUMENT(1)),     EQUAL(SOL_SOCKET, 0, 3),
+                                        LOAD(ARGUMENT(2)),        EQUAL(SO_ERROR, 0, 1), ANSWER(SECCOMP_RET_USER_NOTIF),
+                                        ANSWER(SECCOMP_RET_ALLOW)};
+    const struct sock_filter joint[] = {EQUAL(row->number, 0, 5),       LOAD(ARGUMENT(0)),
+                                        EQUAL(CALL_CONNECT, 1, 0),      EQUAL(CALL_GETSOCKOPT, 0, 1),
+                                        ANSWER(SECCOMP_RET_USER_NOTIF), ANSWER(SECCOMP_RET_ALLOW)};
     const struct sock_filter *from = row->about == ABOUT_CONNECT      ? connecting
                                      : row->about == ABOUT_RINGS      ? rings
                                      : row->about == ABOUT_GETSOCKOPT ? error

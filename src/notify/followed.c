@@ -1,26 +1,14 @@
 /*
- * followed.c - the table of connections, and what each piece of news means for its call. See followed.h.
- *
- * A blocking connect tells nothing when it is over: such a socket is looked for in the kernel's list a few milliseconds
- * later, if it was not closed by then. From then on, or from the program's asking for SO_ERROR, its two ends are known,
- * and it is asked about by them.
+ * followed.c - the table of connections, and what becomes of a connection's calls. See followed.h.
  */
 #define _GNU_SOURCE
 #include "notify/followed.h"
 
-#include <errno.h>
-#include <netinet/tcp.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "segment/calls.h"
+#include "notify/followed_steps.h"
 
-#define FIRST_LOOK_NS (2 * NS_PER_MS)
-#define LAST_LOOK_NS (100 * NS_PER_MS)
-/* A blocking connect's thread may not have come to it at the first look. */
-#define LOOKS_UNTIL_LOST 6u
-/* For so long after its close a socket's last counters are waited for. */
-#define DEATH_NS (250 * NS_PER_MS)
 #define NOWHERE (-1)
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -42,7 +30,7 @@ struct followed *followed_find(struct followers *followers, uint64_t cookie)
     return at == NOWHERE ? NULL : &followers->at[at];
 }
 
-static struct followed *find_watch(struct followers *followers, int watch)
+struct followed *followed_of_watch(struct followers *followers, int watch)
 {
     int32_t at = followers->by_watch[(uint32_t)watch % FOLLOWED_MAX];
     while (at != NOWHERE && followers->at[at].watch != watch)
@@ -90,11 +78,6 @@ static void take_out(struct followers *followers, struct followed *followed)
 
 /* --- telling the guard ---------------------------------------------------------------------------------------------*/
 
-static struct guard *guard_of(const struct followed *followed)
-{
-    return &followed->asker->guard;
-}
-
 /* A moment of the real clock on that of the circuits. */
 static uint64_t circuit_time(uint64_t real_ns)
 {
@@ -108,7 +91,7 @@ static uint64_t moment(uint64_t now_ns, uint32_t ago_ms, uint64_t not_before_ns)
     return at_ns < not_before_ns ? not_before_ns : at_ns;
 }
 
-static void settle(struct followed *followed, enum seen seen, int error, uint64_t came_ns, uint64_t since_ns)
+void followed_settle(struct followed *followed, enum seen seen, int error, uint64_t came_ns, uint64_t since_ns)
 {
     struct observation observation = {
         .seen = seen,
@@ -133,7 +116,7 @@ static void note_connected(struct followed *followed, const struct socket_facts 
     const uint64_t connected_ns = followed->looks <= 1 && at_ns < now_ns ? at_ns : now_ns;
     guard_connected(guard_of(followed), followed->call, followed->target, circuit_time(connected_ns));
     if (connect_is_success(&followed->target->rules))
-        settle(followed, SEEN_CONNECTED, 0, connected_ns, followed->begun_ns);
+        followed_settle(followed, SEEN_CONNECTED, 0, connected_ns, followed->begun_ns);
 }
 
 static void note_requested(struct followed *followed, const struct socket_facts *facts, uint64_t now_ns)
@@ -156,7 +139,7 @@ static void draw_line(struct followed *followed, const struct socket_facts *fact
 static void note_answer(struct followed *followed, const struct socket_facts *facts, uint64_t now_ns)
 {
     const uint64_t since_ns = followed->requested_ns ? followed->requested_ns : followed->begun_ns;
-    settle(followed, SEEN_BYTES, 0, moment(now_ns, facts->last_received_ms, since_ns), since_ns);
+    followed_settle(followed, SEEN_BYTES, 0, moment(now_ns, facts->last_received_ms, since_ns), since_ns);
     followed->answered_before = true;
     draw_line(followed, facts);
 }
@@ -209,7 +192,7 @@ static void look_for_next(struct followed *followed, const struct socket_facts *
     }
 }
 
-static void apply(struct followed *followed, const struct socket_facts *facts)
+void followed_apply(struct followed *followed, const struct socket_facts *facts)
 {
     const uint64_t now_ns = clock_real_ns();
     if (followed->is_settled) {
@@ -235,7 +218,7 @@ static uint64_t waits_since(const struct followed *followed)
     return followed->requested_ns ? followed->requested_ns : followed->begun_ns;
 }
 
-static void end(struct followers *followers, struct followed *followed, const struct socket_facts *facts)
+void followed_end(struct followers *followers, struct followed *followed, const struct socket_facts *facts)
 {
     const uint64_t now_ns = clock_real_ns(), closed_ns = followed->closed_ns ? followed->closed_ns : now_ns;
     if (followed->story.has_facts && followed->is_settled)
@@ -248,7 +231,7 @@ static void end(struct followers *followers, struct followed *followed, const st
             judged.seen == SEEN_GAVE_UP && !judged.unknown ? asker_end(followed->asker->pid) : ASKER_GOES_ON;
         /* Who was killed, or is done, has not given up: it is left as unknown. */
         if (!followed->is_settled && !judged.unknown && leaves != ASKER_IS_KILLED && leaves != ASKER_EXITS_WELL)
-            settle(followed, judged.seen, judged.error, closed_ns, waits_since(followed));
+            followed_settle(followed, judged.seen, judged.error, closed_ns, waits_since(followed));
     }
     forget(followers, followed);
 }
@@ -256,146 +239,6 @@ static void end(struct followers *followers, struct followed *followed, const st
 void followed_abandon(struct followers *followers, struct followed *followed)
 {
     forget(followers, followed);
-}
-
-/* Who went first is to be seen by its state while it stands, or pauses. */
-static void note_order(struct story *story, uint8_t state)
-{
-    if (state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK)
-        story->peer_ended_first = true;
-    else if (state != TCP_SYN_SENT && state != TCP_CLOSE)
-        story->program_ended_first = true;
-}
-
-static void closed(int watch, void *context)
-{
-    struct followers *followers = context;
-    struct followed *followed = find_watch(followers, watch);
-    struct socket_facts facts;
-    if (!followed || followed->closed_ns != 0)
-        return;
-    const uint64_t now_ns = clock_real_ns();
-    followed->closed_ns = now_ns;
-    if (followed->story.age_ns == 0)
-        followed->story.age_ns = now_ns - followed->begun_ns;
-    followed->look_ns = now_ns + DEATH_NS;
-    if (!followed->has_tuple || !socket_news_ask(&followers->news, &followed->tuple, 0, &facts))
-        return;
-    note_order(&followed->story, facts.state);
-    if (facts.state == TCP_TIME_WAIT || facts.segs_in == 0)
-        return; /* its last counters are on their way */
-    followed->story.has_facts = true;
-    end(followers, followed, &facts);
-}
-
-static void died(uint64_t cookie, const struct socket_tuple *tuple, const struct socket_facts *facts, void *context)
-{
-    struct followers *followers = context;
-    struct followed *followed = followed_find(followers, cookie);
-    struct socket_facts left;
-    if (!followed)
-        return;
-    struct story *story = &followed->story;
-    story->has_facts = true;
-    if (story->age_ns == 0)
-        story->age_ns = clock_real_ns() - followed->begun_ns;
-    if (!story->peer_ended_first && !story->program_ended_first && tuple->peer != 0 &&
-        socket_news_ask(&followers->news, tuple, 0, &left))
-        story->pauses = left.state == TCP_TIME_WAIT || left.state == TCP_FIN_WAIT2;
-    end(followers, followed, facts);
-}
-
-bool followers_hear(struct followers *followers)
-{
-    const struct socket_listener listener = {closed, died, followers};
-    return socket_news_take(&followers->news, &listener);
-}
-
-/* --- looking ------------------------------------------------------------------------------------------------------ */
-
-static void found(uint64_t cookie, const struct socket_tuple *tuple, const struct socket_facts *facts, void *context)
-{
-    struct followers *followers = context;
-    struct followed *followed = followed_find(followers, cookie);
-    if (!followed || followed->has_tuple)
-        return;
-    followed->tuple = *tuple;
-    followed->has_tuple = true;
-    followed->story.age_ns = 0;
-    if (followed->closed_ns == 0)
-        apply(followed, facts);
-}
-
-/* How an open one stands. */
-static void look_at(struct followers *followers, struct followed *followed)
-{
-    struct socket_facts facts;
-    if (followed->has_tuple && socket_news_ask(&followers->news, &followed->tuple, followed->cookie, &facts)) {
-        apply(followed, &facts);
-        return;
-    }
-    if (!followed->has_tuple) {
-        socket_news_list(&followers->news, followed->family, followed->peer, found, followers);
-        if (followed->has_tuple)
-            return;
-    }
-    /* It failed, or was reset, and the program has not closed it: what became of it is told then. */
-    if (followed->story.age_ns == 0)
-        followed->story.age_ns = clock_real_ns() - followed->begun_ns;
-    if (followed->looks >= LOOKS_UNTIL_LOST)
-        guard_excuse(guard_of(followed), followed->call);
-}
-
-static void look_after_close(struct followers *followers, struct followed *followed)
-{
-    struct socket_facts facts = {0};
-    if (!followed->has_tuple)
-        socket_news_list(&followers->news, followed->family, followed->peer, found, followers);
-    if (followed->has_tuple && socket_news_ask(&followers->news, &followed->tuple, followed->cookie, &facts)) {
-        note_order(&followed->story, facts.state);
-        followed->story.has_facts = true;
-    }
-    end(followers, followed, &facts);
-}
-
-int followers_look(struct followers *followers)
-{
-    const uint64_t now_ns = clock_real_ns();
-    uint64_t next_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < followers->high; i++) {
-        struct followed *followed = &followers->at[i];
-        if (followed->cookie == 0)
-            continue;
-        if (followed->look_ns <= now_ns && followed->closed_ns != 0) {
-            look_after_close(followers, followed);
-            continue;
-        }
-        if (followed->look_ns <= now_ns) {
-            look_at(followers, followed);
-            const uint64_t pause_ns = FIRST_LOOK_NS << (followed->looks < 6 ? followed->looks : 6);
-            followed->looks++;
-            followed->look_ns = now_ns + (pause_ns < LAST_LOOK_NS ? pause_ns : LAST_LOOK_NS);
-        }
-        if (followed->look_ns < next_ns)
-            next_ns = followed->look_ns;
-    }
-    if (next_ns == UINT64_MAX)
-        return -1;
-    return next_ns <= now_ns ? 0 : (int)((next_ns - now_ns) / NS_PER_MS) + 1;
-}
-
-bool followed_still_hangs(uint32_t call, enum phase phase, void *context)
-{
-    struct followers *followers = context;
-    for (uint32_t i = 0; i < followers->high; i++) {
-        struct followed *followed = &followers->at[i];
-        if (followed->cookie == 0 || followed->call != call || followed->closed_ns != 0)
-            continue;
-        look_at(followers, followed);
-        bool is_over;
-        return !followed->is_settled && guard_phase(guard_of(followed), call, &is_over) == phase;
-    }
-    return false;
 }
 
 /* --- beginning ---------------------------------------------------------------------------------------------------- */
@@ -423,23 +266,4 @@ struct followed *followed_begin(struct followers *followers, struct asker *asker
     enter(followers, followed);
     asker->calls++;
     return followed;
-}
-
-void followed_asked(struct followers *followers, struct followed *followed, int fd)
-{
-    struct socket_facts facts;
-    struct socket_tuple tuple;
-    (void)followers;
-    if (followed->is_settled || !socket_news_read(fd, &tuple, &facts))
-        return;
-    if (tuple.peer != 0 && !followed->has_tuple) {
-        followed->tuple = tuple;
-        followed->has_tuple = true;
-    }
-    const uint64_t now_ns = clock_real_ns();
-    const int error = followed->is_connected ? 0 : judge_connect_error(&facts, now_ns - followed->begun_ns);
-    if (error != 0)
-        settle(followed, SEEN_ERROR, error, now_ns, followed->begun_ns);
-    else
-        apply(followed, &facts);
 }

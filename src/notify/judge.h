@@ -14,9 +14,9 @@
 
 /* What sock_diag says of a socket. Times are ages: how long ago, in milliseconds, by ticks of the kernel. */
 struct socket_facts {
-    uint8_t state;         /* TCP_ESTABLISHED... */
-    uint16_t port, peer;   /* 0: there is none (any more) */
-    uint64_t bytes_acked;  /* of ours, SYN and FIN too */
+    uint8_t state;        /* TCP_ESTABLISHED... */
+    uint16_t port, peer;  /* 0: there is none (any more) */
+    uint64_t bytes_acked; /* of ours, SYN and FIN too */
     uint64_t bytes_sent, bytes_retrans;
     uint64_t bytes_received; /* the peer's FIN too */
     uint32_t segs_in, data_segs_in, retransmits;

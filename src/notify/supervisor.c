@@ -178,8 +178,7 @@ static bool pass_all(int listener, struct in_hand *in_hand, int pause_ms)
 /* Starts workers, one after the other, and answers what a dead one had in its hand. */
 static void keep(const struct notify_wish *wish, int listener)
 {
-    struct in_hand *in_hand =
-        mmap(NULL, sizeof *in_hand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct in_hand *in_hand = mmap(NULL, sizeof *in_hand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     static struct in_hand own;
     if (in_hand == MAP_FAILED) {
         pass_all(listener, &own, -1);
@@ -250,8 +249,8 @@ static bool hear_verdict(int end, struct findings *findings)
 /* Why there can be no filter. */
 static void explain_filter(char *reason)
 {
-    const char *why = errno == EBUSY ? "another program asks the kernel about this tree's system calls already (a "
-                                       "container's manager, a sandbox, sockfuse itself)"
+    const char *why = errno == EBUSY    ? "another program asks the kernel about this tree's system calls already (a "
+                                          "container's manager, a sandbox, sockfuse itself)"
                       : errno == EINVAL ? "this kernel is older than 5.19"
                       : errno == EPERM || errno == EACCES ? "a filter of system calls is not allowed here"
                                                           : strerror(errno);

@@ -176,7 +176,7 @@ static int error_of(const struct target *target)
 {
     const int error = target->on_open;
     return error == 0 || error == EINTR || error == EINPROGRESS || error == EALREADY || error == EAGAIN ? ECONNREFUSED
-                                                                                                         : error;
+                                                                                                        : error;
 }
 
 static void hear(void)
@@ -273,8 +273,7 @@ static void answer_error_asked(const struct seccomp_notif *question, const struc
     }
     socket.fd = is_asked ? askers_take_descriptor(&worker.askers, question->pid, socket.fd, &pid) : -1;
     if (socket.fd >= 0) {
-        struct followed *followed =
-            know_socket(&socket) ? followed_find(&worker.followers, socket.cookie) : NULL;
+        struct followed *followed = know_socket(&socket) ? followed_find(&worker.followers, socket.cookie) : NULL;
         if (followed)
             followed_asked(&worker.followers, followed, socket.fd);
         close(socket.fd);

@@ -325,10 +325,12 @@ class Refusals(CommandLine):
 
 
 class Unguarded(CommandLine):
-    """What the library can't guard is started all the same, after a line that says why."""
+    """What the library can't guard is started all the same, after a line that says why; where the second engine is not
+    to guard it, that is: tests/e2e/test_notify.py."""
 
     def warns(self, argv, *patterns, env=None, before=()):
-        result = self.sandbox.run([*before, SOCKFUSE, "run", "-t", "127.0.0.1:1", "--", *argv], "command", env)
+        result = self.sandbox.run([*before, SOCKFUSE, "run", "-t", "127.0.0.1:1", "--engine", "preload", "--", *argv],
+                                  "command", env)
         self.assertEqual((result.status, result.stdout), (3, ""), result)
         self.assertRegex(result.stderr, r"\Asockfuse: .*not be guarded")
         for pattern in patterns:

@@ -117,7 +117,7 @@ class WordSize(unittest.TestCase):
         server = self.serve(answer_http)
         self.sandbox.guard(server)
         result = self.sandbox.run([os.path.join(self.folder, "sockfuse"), "run", "-p", self.sandbox.policy_path,
-                                   self.programs[32], server.port, 1], COMMAND)
+                                   "--engine", "preload", self.programs[32], server.port, 1], COMMAND)
         self.assertEqual((result.stdout, result.status), ("32 answered\n", 0))
         self.assertRegex(result.stderr, "(?s)32-bit.*will not be guarded.*make lib32")
         self.assertEqual(self.sandbox.counters(server)["admitted"], 0)
