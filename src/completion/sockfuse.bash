@@ -59,6 +59,8 @@ _sockfuse() {
     elif [[ $command == run && ($before == -o || $before == --option) ]]; then
         words=$(_sockfuse_keys "$sockfuse")
         compopt -o nospace 2>/dev/null
+    elif [[ $command == run && $before == --engine ]]; then
+        words='auto preload notify'
     elif [[ $command == audit && $before == --faults ]]; then
         words='hang silence refuse reset early-close http-503'
     elif [[ $command == metrics && $before == --format ]]; then
