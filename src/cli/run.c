@@ -10,8 +10,8 @@
 #include "cli/run_start.h"
 
 static const char help[] =
-    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--strict]\n"
-    "                    [--engine NAME] [--] CMD [ARGUMENT]...\n"
+    "Usage: sockfuse run [-p FILE] [-t PATTERN]... [-o KEY=VALUE]... [--log FILE] [--strict] [--engine NAME]\n"
+    "                    [--] CMD [ARGUMENT]...\n"
     "Starts CMD under a policy: calls to its targets fail at once while their circuits are open.\n"
     "\n"
     "  -p, --policy FILE       the policy; without -p and -t: SOCKFUSE_POLICY, else the first of\n"

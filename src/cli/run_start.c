@@ -125,6 +125,10 @@ static void begin_asking(const struct run_start *start)
         warnx("%s; nor by the kernel's word: %s", start->warning, begun.reason);
     else if (!is_begun)
         warnx("%s can't be guarded by --engine notify: %s", command, begun.reason);
+    if (begun.gave_up_more)
+        warnx("%s and what it starts get no privileges of set-user-ID programs (sudo, su): without CAP_SYS_ADMIN the "
+              "kernel asks for that; --engine preload goes without it",
+              command);
     free(names);
 }
 
