@@ -31,8 +31,9 @@
 
 #define HERE 0  /* of the pair of sockets: the program's end */
 #define THERE 1 /* the keeper's */
-/* A worker that dies so soon was not able to begin: then calls pass for a while. */
+/* Workers that die so soon, one after the other, are not able to begin: then calls pass for a while. */
 #define SOON_NS NS_PER_S
+#define DEATHS_IN_A_ROW 4u
 #define PASSED_MS 1000
 
 struct findings {
@@ -184,7 +185,7 @@ static void keep(const struct notify_wish *wish, int listener)
         pass_all(listener, &own, -1);
         return;
     }
-    for (;;) {
+    for (unsigned int deaths = 0;;) {
         const uint64_t begun_ns = clock_real_ns();
         int status = 0;
         const pid_t worker = make_child();
@@ -198,7 +199,11 @@ static void keep(const struct notify_wish *wish, int listener)
         if (in_hand->question.id != 0)
             answer_pass(listener, in_hand->question.id);
         in_hand->question.id = 0;
-        if (clock_real_ns() - begun_ns < SOON_NS && !pass_all(listener, in_hand, PASSED_MS))
+        deaths = clock_real_ns() - begun_ns < SOON_NS ? deaths + 1 : 0;
+        if (deaths < DEATHS_IN_A_ROW)
+            continue;
+        deaths = 0;
+        if (!pass_all(listener, in_hand, PASSED_MS))
             return;
     }
 }
