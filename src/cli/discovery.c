@@ -45,10 +45,12 @@ static void print_doubts(const struct program *program)
         return;
     if (program->examined)
         library_take_fitting(&library, &program->elf);
-    /* What the library can't guard the second engine mostly can: only the start itself tells. */
+    /* Whether the second engine can be had, only the start itself tells. */
     char *warning = program_warning(program, &library.elf, &foreign);
     if (warning != NULL && program_is_privileged(program))
         warnx("%s", warning);
+    else if (warning != NULL)
+        warnx("%s; but run takes the second engine for it, where the kernel lets it", warning);
     free(warning);
 }
 

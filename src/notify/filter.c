@@ -54,7 +54,7 @@ static const struct row table[] = {
 #define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), yes, no)
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (uint32_t)(value))
 /* The lower half: a program that leaves something in the upper one of an int means the same. */
-#define ARGUMENT(index) (offsetof(struct seccomp_data, args) + 8 * (index))
+#define ARGUMENT(index) (offsetof(struct seccomp_data, args) + sizeof(uint64_t) * (size_t)(index))
 #define BLOCK_MAX 7u
 
 /* What follows the loading of the number, for one row: its answer, or on to the next row. */

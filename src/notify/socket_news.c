@@ -220,13 +220,16 @@ bool socket_news_ask(const struct socket_news *news, const struct socket_tuple *
 /* One end: its port, and its address into `address`. */
 static uint16_t read_end(const struct sockaddr_storage *end, uint8_t address[16])
 {
-    const struct sockaddr_in *v4 = (const void *)end;
-    const struct sockaddr_in6 *v6 = (const void *)end;
-    if (end->ss_family == AF_INET)
-        memcpy(address, &v4->sin_addr, sizeof v4->sin_addr);
-    else
-        memcpy(address, &v6->sin6_addr, sizeof v6->sin6_addr);
-    return end->ss_family == AF_INET ? v4->sin_port : v6->sin6_port;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    if (end->ss_family == AF_INET) {
+        memcpy(&v4, end, sizeof v4);
+        memcpy(address, &v4.sin_addr, sizeof v4.sin_addr);
+        return v4.sin_port;
+    }
+    memcpy(&v6, end, sizeof v6);
+    memcpy(address, &v6.sin6_addr, sizeof v6.sin6_addr);
+    return v6.sin6_port;
 }
 
 bool socket_news_read(int fd, struct socket_tuple *tuple, struct socket_facts *facts)
@@ -279,9 +282,9 @@ void socket_news_list(const struct socket_news *news, uint8_t family, uint16_t p
     };
     if (!send_question(news, &question, offsetof(struct question, peer) + sizeof question.peer))
         return;
-    for (unsigned int parts = 0; parts < LIST_PARTS && read_part(news, found, context); parts++)
-        continue;
+    for (unsigned int parts = 0; parts < LIST_PARTS && read_part(news, found, context); parts++) {
+    }
     /* What was left of it is not to be taken for the answer to the next question. */
-    while (recv(news->question, part, sizeof part, MSG_DONTWAIT) > 0)
-        continue;
+    while (recv(news->question, part, sizeof part, MSG_DONTWAIT) > 0) {
+    }
 }

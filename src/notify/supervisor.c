@@ -124,13 +124,10 @@ static void try_news(char *reason)
 static int receive_descriptor(int from)
 {
     char byte;
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr header;
-    } control;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct iovec vector = {&byte, 1};
     struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     int fd = -1;
     if (recvmsg(from, &message, MSG_CMSG_CLOEXEC) != 1)
         return -1;
@@ -143,13 +140,10 @@ static int receive_descriptor(int from)
 static bool send_descriptor(int to, int fd)
 {
     char byte = 0;
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr header;
-    } control = {.bytes = {0}};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec vector = {&byte, 1};
     struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -192,8 +186,8 @@ static void keep(const struct notify_wish *wish, int listener)
         if (worker == 0)
             _exit(worker_run(wish, listener, in_hand));
         if (worker > 0)
-            while (waitpid(worker, &status, __WALL) < 0 && errno == EINTR)
-                continue;
+            while (waitpid(worker, &status, __WALL) < 0 && errno == EINTR) {
+            }
         if (worker > 0 && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_IS_DONE)
             return;
         if (in_hand->question.id != 0)
@@ -241,8 +235,8 @@ static bool make_keeper(const struct notify_wish *wish, const int ends[2])
             be_keeper(wish, program, ends);
         _exit(0);
     }
-    while (between > 0 && waitpid(between, NULL, __WALL) < 0 && errno == EINTR)
-        continue;
+    while (between > 0 && waitpid(between, NULL, __WALL) < 0 && errno == EINTR) {
+    }
     return between > 0;
 }
 

@@ -181,8 +181,8 @@ static int error_of(const struct target *target)
 
 static void hear(void)
 {
-    for (unsigned int i = 0; i < HEARINGS_MAX && followers_hear(&worker.followers); i++)
-        continue;
+    for (unsigned int i = 0; i < HEARINGS_MAX && followers_hear(&worker.followers); i++) {
+    }
 }
 
 static void admit(struct asker *asker, const struct heading *heading, const struct asked_socket *socket,
