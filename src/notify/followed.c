@@ -227,8 +227,9 @@ void followed_end(struct followers *followers, struct followed *followed, const 
         const struct judged judged = judge_gone(facts, &followed->story);
         if (followed->story.has_facts)
             tell(followed, &judged, facts, now_ns);
-        const enum asker_end leaves =
-            judged.seen == SEEN_GAVE_UP && !judged.unknown ? asker_end(followed->asker->pid) : ASKER_GOES_ON;
+        const enum asker_end leaves = judged.seen != SEEN_GAVE_UP ? ASKER_GOES_ON
+                                      : followed->has_tuple       ? followed->leaves
+                                                                  : asker_end(followed->asker->pid);
         /* Who was killed, or is done, has not given up: it is left as unknown. */
         if (!followed->is_settled && !judged.unknown && leaves != ASKER_IS_KILLED && leaves != ASKER_EXITS_WELL)
             followed_settle(followed, judged.seen, judged.error, closed_ns, waits_since(followed));

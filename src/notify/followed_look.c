@@ -36,6 +36,9 @@ static void closed(int watch, void *context)
         return;
     const uint64_t now_ns = clock_real_ns();
     followed->closed_ns = now_ns;
+    /* Asked as soon as can be: a program that closes and ends at once has given up, one whose end closes it has not. */
+    if (followed->has_tuple && !followed->is_settled)
+        followed->leaves = asker_end(followed->asker->pid);
     if (followed->story.age_ns == 0)
         followed->story.age_ns = now_ns - followed->begun_ns;
     followed->look_ns = now_ns + DEATH_NS;

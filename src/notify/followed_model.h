@@ -29,6 +29,7 @@ struct followed {
     bool is_settled; /* the present call */
     struct endpoint endpoint;
     struct socket_tuple tuple;
+    enum asker_end leaves; /* how its program was ending when it was closed */
     struct story story;
     int32_t next_cookie, next_watch; /* of the same place in the tables below; -1: none */
 };
