@@ -128,7 +128,7 @@ class WordSize(unittest.TestCase):
         server = self.serve(answer_http)
         self.sandbox.guard(server)
         result = self.sandbox.run([os.path.join(self.folder, "sockfuse"), "run", "-p", self.sandbox.policy_path,
-                                   self.programs[32], server.port, 1], COMMAND)
+                                   "--engine", "preload", self.programs[32], server.port, 1], COMMAND)
         self.assertRegex(result.stderr, "32-bit")
 
 
