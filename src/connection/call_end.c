@@ -16,6 +16,16 @@
 /* Pending attempts that the kernel is asked about when one of their siblings is given up. */
 #define LOOKS 8u
 
+/* Whether what the kernel has counted is the answer: then its wait was over when it came. */
+static bool was_answered(struct connection *connection, const struct socket_state *state)
+{
+    if (!judgement_is_answer(connection, state))
+        return false;
+    if (connection_has(connection, CONNECTION_TLS) && state->data_ns)
+        atomic_fetch_add_explicit(&connection->waiting_since_ns, state->data_ns, memory_order_relaxed);
+    return true;
+}
+
 void judgement_ended(struct connection *connection, int fd, enum seen seen, int error)
 {
     if (seen != SEEN_BYTES) {
@@ -30,7 +40,7 @@ void judgement_ended(struct connection *connection, int fd, enum seen seen, int 
             connection_mark(connection, CONNECTION_SHUT_WRITE);
             return;
         }
-        if (judgement_is_answer(connection, &state))
+        if (was_answered(connection, &state))
             seen = SEEN_BYTES;
         else if (state.stage != SOCKET_PENDING && seen == SEEN_END)
             judgement_connected(connection, &state);
@@ -170,7 +180,7 @@ SELDOM static void judge_open(struct connection *connection, int fd, enum judgem
     enum phase phase = judgement_phase(connection);
     bool unread = connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_TLS_SEEN) &&
                   socket_has_unread(fd);
-    if (unread || judgement_is_answer(connection, &state))
+    if (unread || was_answered(connection, &state))
         seen = SEEN_BYTES;
     else if (state.stage == SOCKET_DEAD && !see_dead(connection, fd, end, phase, &seen, &error))
         return;

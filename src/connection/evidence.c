@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "connection/socket_state.h"
+#include "connection/tls_watch.h"
 
 /* What has come later than this after a request is no TLS session ticket. */
 #define TICKETS_NS (50 * NS_PER_MS)
@@ -13,14 +14,15 @@
 #define DATA_STEP_NS (20 * NS_PER_MS)
 
 /*
- * Whether data that the kernel has counted is this call's answer, whoever has read it: not in TLS, and on a connection
- * that is used again, or on which another preload has talked with a proxy, only if it came after the request, as far as
+ * Whether data that the kernel has counted is this call's answer, whoever has read it: not in TLS that is seen, nor where
+ * its records tell that it is none; and on a connection that is used again, or on which another preload has talked with a proxy, only if it came after the request, as far as
  * the kernel's steps tell.
  */
 bool judgement_is_answer(const struct connection *connection, const struct socket_state *state)
 {
     if (!state->data_in || connection_has(connection, CONNECTION_TLS_SEEN) ||
-        connection_state(connection) == STATE_ANSWERING)
+        connection_state(connection) == STATE_ANSWERING ||
+        (connection_has(connection, CONNECTION_TLS) && tls_watch_is_silent(connection, state)))
         return false;
     uint64_t since_ns = atomic_load_explicit(&connection->waiting_since_ns, memory_order_relaxed);
     bool is_first = !connection_has(connection, CONNECTION_REUSED) && !connection_has(connection, CONNECTION_SWAPPED);

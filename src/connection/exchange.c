@@ -15,6 +15,7 @@
 #include "connection/socket_state.h"
 #include "connection/stopping.h"
 #include "connection/tls_sessions.h"
+#include "connection/tls_watch.h"
 #include "connection/upload.h"
 
 /* The connection, if its number still stands for it after the real call; an ancestor's too, if that bears no call. */
@@ -36,6 +37,13 @@ static void note_asked(struct connection *connection)
         connection_mark(connection, CONNECTION_ASKED);
 }
 
+/* It speaks TLS, and its plaintext is nowhere seen. */
+static bool is_opaque(const struct connection *connection)
+{
+    const uint32_t tls = (uint32_t)CONNECTION_TLS | (uint32_t)CONNECTION_TLS_SEEN;
+    return (atomic_load_explicit(&connection->properties, memory_order_relaxed) & tls) == (uint32_t)CONNECTION_TLS;
+}
+
 int connection_sending(descriptor entry, int fd, size_t bytes)
 {
     struct connection *connection = judgement_of_anybody(entry);
@@ -47,6 +55,8 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
     note_asked(connection);
     if (connection_has(connection, CONNECTION_TLS_KEPT))
         connection_unmark(connection, CONNECTION_TLS_KEPT); /* it goes out now; what is sent next is no request */
+    if (is_opaque(connection))
+        tls_watch_sending(connection, fd);
     if (verdict > 0)
         return verdict;
     if (connection->epoch == lineage_epoch())
@@ -95,8 +105,11 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         connection_mark(connection, CONNECTION_STREAM);
     if (begins && is_cancel_request(first->iov_base, count))
         connection_mark(connection, CONNECTION_CLOSES);
-    if (begins && tls_is_record(first->iov_base, count, true))
+    if (begins && tls_is_record(first->iov_base, count, true)) {
         connection_mark(connection, CONNECTION_TLS);
+        if (doing == TLS_NOTHING)
+            tls_watch_begin(connection);
+    }
     /* From within a TLS library, perhaps after STARTTLS. */
     if (doing != TLS_NOTHING && tls_is_record(first->iov_base, count, false)) {
         connection_mark(connection, CONNECTION_TLS);
@@ -133,6 +146,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         note_asked(connection); /* with Fast Open nobody has said so before */
         follow_sent(connection, first, count, (size_t)result);
     }
+    if (is_opaque(connection))
+        tls_watch_sent(connection, first, count, result > 0 ? (size_t)result : 0);
     enum phase phase = judgement_phase(connection);
     if (phase == PHASE_ANSWERED)
         return;
@@ -155,6 +170,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         judgement_connected(connection, NULL);
     }
     judgement_requested(connection);
+    if (is_opaque(connection))
+        tls_watch_look(connection);
 }
 
 void connection_begun(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
@@ -177,6 +194,19 @@ void connection_begun(descriptor entry, int fd, ssize_t result, int error, const
         judgement_request_withdrawn(connection);
 }
 
+/* Another thread has sent the ClientHello, and has not come to say so: the server's shows that it was one. */
+static void look_at_first(struct connection *connection, const struct iovec *vector, size_t bytes)
+{
+    const uint32_t asked = (uint32_t)CONNECTION_ASKED;
+    const uint32_t beside = (uint32_t)CONNECTION_SENT | (uint32_t)CONNECTION_REUSED | (uint32_t)CONNECTION_TLS;
+    const uint32_t properties = atomic_load_explicit(&connection->properties, memory_order_relaxed);
+    if (LIKELY((properties & (asked | beside)) != asked) ||
+        !tls_is_record(vector->iov_base, vector->iov_len < bytes ? vector->iov_len : bytes, true))
+        return;
+    connection_mark(connection, CONNECTION_TLS);
+    tls_watch_begin(connection);
+}
+
 static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
                        enum tls_doing doing)
 {
@@ -184,12 +214,13 @@ static void bytes_came(struct connection *connection, size_t bytes, const struct
     judgement_connected(connection, NULL);
     if (vector && received->count > 0)
         judgement_heard(connection, vector->iov_base, vector->iov_len < bytes ? vector->iov_len : bytes);
+    if (vector && received->count > 0 && doing == TLS_NOTHING)
+        look_at_first(connection, vector, bytes);
     if (connection_has(connection, CONNECTION_TLS)) {
         if (doing != TLS_NOTHING)
             connection_mark(connection, CONNECTION_TLS_SEEN);
-        if (!connection_has(connection, CONNECTION_TLS_SEEN))
-            judgement_settle(connection, SEEN_BYTES, 0,
-                             false); /* its TLS is inside the program: the handshake is all we see */
+        if (is_opaque(connection) && !tls_watch_holds(connection, bytes, received))
+            judgement_settle(connection, SEEN_BYTES, 0, false);
         return;
     }
     judgement_answer(connection, vector, received->count, bytes, received->flags & MSG_PEEK);

@@ -35,7 +35,7 @@ enum tcp_state {
 
 static struct socket_state tcp_state(int fd)
 {
-    struct socket_state state = {.stage = SOCKET_UNKNOWN};
+    struct socket_state state = {.stage = SOCKET_UNKNOWN, .bytes_in = UINT64_MAX};
     struct tcp_info info;
     socklen_t length = sizeof info;
     memset(&info, 0, sizeof info);
@@ -67,6 +67,7 @@ static struct socket_state tcp_state(int fd)
     if (length >= offsetof(struct tcp_info, tcpi_data_segs_in) + sizeof info.tcpi_data_segs_in) {
         state.data_in = info.tcpi_data_segs_in > 0;
         state.data_out = info.tcpi_data_segs_out > 0;
+        state.bytes_in = info.tcpi_bytes_received;
         state.met_a_peer = info.tcpi_segs_in == info.tcpi_data_segs_in + 1;
     } else {
         state.data_in = socket_has_unread(fd);
@@ -102,7 +103,7 @@ static int poll_at_once(int fd)
  */
 static struct socket_state unix_state(int fd)
 {
-    struct socket_state state = {.stage = SOCKET_CONNECTED};
+    struct socket_state state = {.stage = SOCKET_CONNECTED, .bytes_in = UINT64_MAX};
     struct sockaddr_un peer;
     socklen_t length = sizeof peer;
     int events = poll_at_once(fd);
@@ -166,10 +167,15 @@ bool socket_is_guardable(int fd)
     return sys.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && socket_family_is_guarded(family);
 }
 
-bool socket_has_unread(int fd)
+uint64_t socket_unread(int fd)
 {
     int count = 0;
-    return sys.ioctl(fd, FIONREAD, &count) == 0 && count > 0;
+    return sys.ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? (uint64_t)count : 0;
+}
+
+bool socket_has_unread(int fd)
+{
+    return socket_unread(fd) > 0;
 }
 
 bool socket_has_unsent(int fd)

@@ -20,8 +20,9 @@ enum socket_stage {
 
 struct socket_state {
     enum socket_stage stage;
-    bool data_in;  /* the peer has sent data at some time */
-    bool data_out; /* this side has sent data at some time */
+    bool data_in;      /* the peer has sent data at some time */
+    bool data_out;     /* this side has sent data at some time */
+    uint64_t bytes_in; /* what the peer has sent in all, read or not, its end counted as one; UINT64_MAX: not told */
     /*
      * It is not connected to itself: one segment without data has come, which accepted the connection. Where a socket
      * meets itself two come, its own SYN and its own acknowledgement of it. False: it may be either (tests/preload/
@@ -52,8 +53,9 @@ uint64_t socket_cookie(int fd);
 bool socket_is_guardable(int fd);
 bool socket_family_is_guarded(int family);
 
-/* Whether bytes have come that nobody has read. */
+/* Whether bytes have come that nobody has read, and how many. */
 bool socket_has_unread(int fd);
+uint64_t socket_unread(int fd);
 
 /* Whether bytes are on their way that the peer has not taken; also if that is not known. And how many; 0 if not. */
 bool socket_has_unsent(int fd);

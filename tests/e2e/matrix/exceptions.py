@@ -1,11 +1,12 @@
 """What differs from the table, each with its reason."""
 from .programs import INSIDE, PROGRAMS, UNIX
-from .scenarios import AFTER_THE_HANDSHAKE
+from .scenarios import INSIDE_TLS
 
 NO_BLACK_HOLE = "a full queue of an AF_UNIX listener blocks or answers EAGAIN; no SYN is lost"
 NO_LINGER = "AF_UNIX resets only over unread bytes: at the accept it is an end of stream or a broken pipe, by chance"
 NO_ERROR = "prints what came and ends with status 0, also when nothing came"
-TLS_INSIDE = "its TLS is inside of it: what comes after the handshake is not seen"
+TLS_INSIDE = "its TLS is inside of it: what its answers say is not seen"
+TICKETS_LOST = "its TLS is inside of it, and a reset may take a ticket away, without which the other may be an answer"
 KILLED = "killed by a signal: no code of its own runs that could say so, and its call counts neither way"
 STDIO = "reads by stdio, unseen: an answer is one, whatever its status"
 STDIO_HANGS = "reads by stdio, and is judged when it ends; half an answer keeps it for ever"
@@ -18,10 +19,13 @@ LEFT_OUT.update({("busybox_wget", scenario): STDIO_HANGS for scenario in ("half"
 
 # Cells that cannot be right: what the circuit shows instead is the documented limit, and that is what is tested.
 CANNOT = {(entry.name, scenario): TLS_INSIDE for entry in PROGRAMS if entry.tls == INSIDE
-          for scenario in AFTER_THE_HANDSHAKE}
+          for scenario in INSIDE_TLS}
 CANNOT.update({("killed_curl", scenario): KILLED for scenario in ("black_hole", "silent")})
 CANNOT["busybox_wget", "503"] = STDIO
 CANNOT.update({("static", scenario): STATIC for scenario in ("refused", "silent", "reset", "end", "503")})
+
+# Cells that may be so, or as where nothing is wrong.
+EITHER = {(entry.name, "tls_reset"): TICKETS_LOST for entry in PROGRAMS if entry.tls == INSIDE}
 
 # Programs that end well where others fail.
 ENDS_WELL = {(name, scenario): NO_ERROR for name in ("nc", "nc_unix")

@@ -85,4 +85,5 @@ SCENARIOS = [
 # A kept connection whose circuit another process opens meanwhile: its next request is refused, and nothing is sent.
 KEPT, TLS_KEPT = Scenario("kept_refused", None, again=True), Scenario("tls_kept_refused", None, tls=True, again=True)
 SCENARIOS += [KEPT, TLS_KEPT]
-AFTER_THE_HANDSHAKE = ("tls_kept_refused", "tls_silent", "tls_reset", "tls_end", "tls_503")
+# What only the plaintext tells.
+INSIDE_TLS = ("tls_kept_refused", "tls_503")
