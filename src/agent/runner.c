@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/become_user.h"
+#include "agent/signals_as_new.h"
 #include "base/clock.h"
 #include "view/output.h"
 
@@ -75,9 +76,20 @@ static bool be_silent(void)
     return good;
 }
 
-_Noreturn static void live_as_user(const struct as_user_order *order, const struct new_user *user, int input,
-                                   int output, int trouble)
+/* It is not to outlive its runner, which may be gone already. */
+static void end_with(pid_t runner)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != runner)
+        _exit(EXIT_FAILURE);
+}
+
+_Noreturn static void live_as_user(const struct as_user_order *order, pid_t runner, int input, int output, int trouble)
+{
+    struct new_user user;
+    signals_as_new();
+    end_with(runner);
+    new_user_know(&user, order->user); /* who does not answer keeps it waiting until its time is over */
     /* Each to its number: all three lie above them. */
     if (dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0 ||
         dup3(trouble, STDERR_FILENO + 1, O_CLOEXEC) < 0)
@@ -86,12 +98,12 @@ _Noreturn static void live_as_user(const struct as_user_order *order, const stru
     close_all_from(trouble + 1);
     if (order->is_silent && !be_silent())
         give_up(trouble, errno);
-    char **environment = environment_of_user(user, order->environment);
-    if (!become_user(user, order->limit_ms))
+    char **environment = environment_of_user(&user, order->environment);
+    if (!become_user(&user, order->limit_ms))
         give_up(trouble, errno != 0 ? errno : EPERM);
     /* Behind the change of user, which takes both away: it is nobody's to look into, and ends with its runner. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    end_with(runner);
     environ = environment;
     const char *const *words = order->words;
     if (words == NULL && order->find_words == NULL)
@@ -133,7 +145,7 @@ static int above(int fd)
 
 static bool begin(struct task *task)
 {
-    struct new_user user;
+    const pid_t runner = getpid();
     int output[2], trouble[2];
     const int input = above(make_input(task->order));
     if (input < 0 || pipe2(output, O_CLOEXEC) != 0 || pipe2(trouble, O_CLOEXEC) != 0)
@@ -142,10 +154,9 @@ static bool begin(struct task *task)
         output[i] = above(output[i]);
         trouble[i] = above(trouble[i]);
     }
-    new_user_know(&user, task->order->user);
     task->child = fork();
     if (task->child == 0)
-        live_as_user(task->order, &user, input, output[1], trouble[1]);
+        live_as_user(task->order, runner, input, output[1], trouble[1]);
     close(input);
     close(output[1]);
     close(trouble[1]);

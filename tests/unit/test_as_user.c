@@ -11,10 +11,13 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,9 +36,30 @@ static struct {
     char said[SAID_MAX + 1];
 } bench;
 
+/* Shared with those that ask. */
+static struct names {
+    bool never_answer, kill_runner;
+    _Atomic pid_t asked_by;
+} *names;
+
+/* Instead of libc's: nobody knows the other user, or who would never answers. */
+struct passwd *getpwuid(uid_t uid)
+{
+    (void)uid;
+    if (!names->never_answer)
+        return NULL;
+    atomic_store(&names->asked_by, getpid());
+    if (names->kill_runner)
+        kill(getppid(), SIGKILL);
+    for (;;)
+        pause();
+}
+
 static int setup(void **state)
 {
     (void)state;
+    names = mmap(NULL, sizeof *names, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(names, MAP_FAILED);
     if (geteuid() != 0)
         return 0;
     strcpy(bench.folder, "/tmp/sf-as-user-XXXXXX");
@@ -208,6 +232,21 @@ static void one_that_never_ends_is_ended_with_all_that_came_of_it(void **state)
     assert_false(somebody_is_left());
 }
 
+/* Directory servers that are out of reach may keep whoever asks for a user's groups. */
+static void name_services_that_never_answer_take_no_longer_than_the_command_may(void **state)
+{
+    (void)state;
+    names->never_answer = true;
+    run_text("echo done", 0755, 300);
+    assert_int_equal(bench.result.end, AS_USER_TIMED_OUT);
+    names->kill_runner = true;
+    run_text("echo done", 0755, 0);
+    names->never_answer = names->kill_runner = false;
+    assert_int_equal(bench.result.end, AS_USER_LOST);
+    while (kill(names->asked_by, 0) == 0) /* it ends with its runner */
+        usleep(1000);
+}
+
 static void one_that_talks_without_end_is_ended(void **state)
 {
     (void)state;
@@ -252,6 +291,7 @@ int main(void)
         cmocka_unit_test(what_he_may_not_read_or_execute_is_not_for_him),
         cmocka_unit_test(how_it_ends_is_told),
         cmocka_unit_test(one_that_never_ends_is_ended_with_all_that_came_of_it),
+        cmocka_unit_test(name_services_that_never_answer_take_no_longer_than_the_command_may),
         cmocka_unit_test(one_that_talks_without_end_is_ended),
         cmocka_unit_test(one_that_multiplies_is_bounded_and_ended),
         cmocka_unit_test(a_function_reads_with_that_users_rights),
