@@ -214,7 +214,7 @@ $(SPEAKS_REDIS) $(DAEMON): $(BUILD)/redis
 SPEAKS_TLS := $(patsubst %,$(BUILD)/src/%.o,agent/redis_tls agent/redis_tls_absent view/tls_library)
 $(SPEAKS_TLS): EXTRA = $(if $(TLS),-DSOCKFUSE_TLS)
 $(SPEAKS_TLS): $(BUILD)/tls
-SPEAKS_HTTP := $(patsubst %,$(BUILD)/src/agent/%.o,web_absent web_library web_patience web_route web_server)
+SPEAKS_HTTP := $(patsubst %,$(BUILD)/src/agent/%.o,web_absent web_flow web_kept web_library web_patience web_route web_server)
 $(SPEAKS_HTTP): EXTRA = $(if $(HTTPD),-DSOCKFUSE_HTTPD)
 $(SPEAKS_HTTP): $(BUILD)/httpd
 

@@ -129,7 +129,7 @@ void as_user_cancel(const void *context)
         if (run->context != context)
             continue;
         run->done = NULL;
-        if (!run->has_ended)
+        if (run->ending.rpid == 0) /* else it was waited for, and its number may be another's */
             kill(run->runner, SIGTERM);
     }
 }

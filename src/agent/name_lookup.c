@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/close_all.h"
+
 void lookup_stop(struct lookup *lookup)
 {
     if (!lookup->is_running)
@@ -23,7 +25,7 @@ void lookup_stop(struct lookup *lookup)
     ev_timer_stop(lookup->loop, &lookup->limit);
     ev_child_stop(lookup->loop, &lookup->child);
     /* Until it was waited for the number is the child's; libev reaps those that nobody watches, too. */
-    if (!lookup->child_is_over)
+    if (lookup->child.rpid == 0)
         kill(lookup->child.pid, SIGKILL);
 }
 
@@ -68,12 +70,10 @@ static void on_limit(struct ev_loop *loop, ev_timer *watcher, int events)
     finish(lookup);
 }
 
-/* The pipe's end tells what it had to say; this one, that its number may be another's from now on. */
+/* The pipe's end tells what it had to say; what the watcher notes, that its number may be another's from now on. */
 static void on_exit_of_child(struct ev_loop *loop, ev_child *watcher, int events)
 {
-    struct lookup *lookup = watcher->data;
     (void)events;
-    lookup->child_is_over = true;
     ev_child_stop(loop, watcher);
 }
 
@@ -96,7 +96,8 @@ static void resolve(const char *host, int to)
     _exit(0);
 }
 
-static void child_is_alone(void)
+/* Nothing of the agent's: no socket that it listens at, no segment's file. Returns where it may write. */
+static int child_is_alone(int to)
 {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGPIPE};
     sigset_t none;
@@ -105,6 +106,10 @@ static void child_is_alone(void)
         signal(signals[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (dup2(to, STDERR_FILENO + 1) < 0)
+        _exit(1);
+    close_all_from(STDERR_FILENO + 2);
+    return STDERR_FILENO + 1;
 }
 
 bool lookup_start(struct lookup *lookup, const char *host, double limit_s)
@@ -125,8 +130,7 @@ bool lookup_start(struct lookup *lookup, const char *host, double limit_s)
         return false;
     const pid_t pid = fork();
     if (pid == 0) {
-        child_is_alone();
-        resolve(host, ends[1]);
+        resolve(host, child_is_alone(ends[1]));
     }
     close(ends[1]);
     if (pid < 0) {
@@ -134,10 +138,10 @@ bool lookup_start(struct lookup *lookup, const char *host, double limit_s)
         return false;
     }
     lookup->is_running = true;
-    lookup->child_is_over = false;
     ev_io_init(&lookup->readable, on_readable, ends[0], EV_READ);
     ev_timer_init(&lookup->limit, on_limit, limit_s, 0);
     ev_child_init(&lookup->child, on_exit_of_child, pid, 0);
+    lookup->child.rpid = 0;
     lookup->readable.data = lookup->limit.data = lookup->child.data = lookup;
     ev_io_start(lookup->loop, &lookup->readable);
     ev_timer_start(lookup->loop, &lookup->limit);

@@ -19,7 +19,7 @@ struct lookup {
     char at[LOOKUP_ADDRESSES][LOOKUP_TEXT];
     unsigned int count;
     /* Its own. */
-    bool is_running, child_is_over;
+    bool is_running;
     ev_io readable;
     ev_timer limit;
     ev_child child;

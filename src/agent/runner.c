@@ -17,11 +17,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/become_user.h"
+#include "agent/close_all.h"
 #include "agent/signals_as_new.h"
 #include "base/clock.h"
 #include "view/output.h"
@@ -57,14 +57,6 @@ _Noreturn static void give_up(int trouble, int code)
     const ssize_t written = write(trouble, &code, sizeof code);
     (void)written;
     _exit(127);
-}
-
-static void close_all_from(int first)
-{
-    if (syscall(SYS_close_range, (unsigned int)first, ~0u, 0) == 0)
-        return;
-    for (int fd = first; fd < 65536; fd++) /* before Linux 5.9 */
-        close(fd);
 }
 
 static bool be_silent(void)

@@ -357,3 +357,8 @@ size_t watched_count(void)
         count += state.places[i]->is_ours;
     return count;
 }
+
+size_t watched_aside(void)
+{
+    return state.place_count - watched_count();
+}

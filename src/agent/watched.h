@@ -69,6 +69,8 @@ void watched_stop(void);
 /* Calls `visit` for each segment that is this agent's to look after. */
 void watched_each(void (*visit)(struct watched *watched, void *context), void *context);
 size_t watched_count(void);
+/* Those that another agent looks after, while this one stands by. */
+size_t watched_aside(void);
 
 /* Looks now, and not only when it is time: for who has made something happen. */
 void watched_look_soon(void);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,11 +22,14 @@
 #define PIECE ((size_t)1 << 16)
 #define WORDS_MAX 12
 
-static const char *const commands[WEB_KINDS][4] = {
-    [WEB_METRICS] = {"metrics", NULL},
-    [WEB_STATUS] = {"status", "--json", NULL},
-    [WEB_CALLS] = {"calls", "--json", NULL},
-    [WEB_REPORT] = {"report", "--json", NULL},
+static const struct {
+    const char *words[3];
+    const char *end; /* of all that it says */
+} commands[WEB_KINDS] = {
+    [WEB_METRICS] = {{"metrics", NULL}, "\n# EOF\n"},
+    [WEB_STATUS] = {{"status", "--json", NULL}, "]\n"},
+    [WEB_CALLS] = {{"calls", "--json", NULL}, "]\n"},
+    [WEB_REPORT] = {{"report", "--json", NULL}, "}\n"},
 };
 
 struct making {
@@ -35,6 +39,7 @@ struct making {
     char *bytes;
     size_t length, size;
     const char *why; /* it was ended by us */
+    char reason[64];
     ev_io readable;
     ev_timer limit;
     ev_child ended;
@@ -59,7 +64,7 @@ static _Noreturn void become(const struct making *making, int to)
     signals_as_new();
     setpgid(0, 0);
     words[count++] = works.command;
-    for (const char *const *word = commands[making->kind]; *word != NULL; word++)
+    for (const char *const *word = commands[making->kind].words; *word != NULL; word++)
         words[count++] = (char *)(uintptr_t)*word;
     for (size_t i = 0; i < works.word_count; i++)
         words[count++] = (char *)(uintptr_t)works.words[i];
@@ -83,14 +88,44 @@ static void forget(struct making *making)
     making->pid = 0;
 }
 
+/* Once libev has waited for it, its number may be another's, though we are told a little later. */
+static void kill_all_of(const struct making *making)
+{
+    if (making->ended.rpid != 0)
+        return;
+    kill(-making->pid, SIGKILL);
+    kill(making->pid, SIGKILL);
+}
+
+static bool is_whole(const struct making *making)
+{
+    const size_t length = strlen(commands[making->kind].end);
+    return making->length >= length &&
+           memcmp(making->bytes + making->length - length, commands[making->kind].end, length) == 0;
+}
+
+/* NULL: it said all. By status 1 it says that not all could be read, which is no reason to keep the rest back. */
+static const char *why_it_failed(struct making *making, int status)
+{
+    if (making->why != NULL)
+        return making->why;
+    if (!WIFEXITED(status))
+        snprintf(making->reason, sizeof making->reason, "sockfuse %s was ended by signal %d",
+                 commands[making->kind].words[0], WTERMSIG(status));
+    else if (WEXITSTATUS(status) == 127)
+        return "the command sockfuse can't be executed";
+    else if (WEXITSTATUS(status) > 1 || !is_whole(making))
+        snprintf(making->reason, sizeof making->reason, "sockfuse %s failed with exit status %d",
+                 commands[making->kind].words[0], WEXITSTATUS(status));
+    else
+        return NULL;
+    return making->reason;
+}
+
 static void finish(struct making *making, int status)
 {
     char *bytes = making->bytes;
-    const char *why = making->why;
-    if (why == NULL && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        why = "the command sockfuse can't be executed";
-    else if (why == NULL && (!WIFEXITED(status) || making->length == 0))
-        why = "the command that was to say it failed";
+    const char *why = why_it_failed(making, status);
     const size_t length = making->length;
     making->bytes = NULL;
     forget(making);
@@ -118,7 +153,7 @@ static bool drain(struct making *making)
         making->length += (size_t)got;
         if (making->length > BYTES_MAX) {
             making->why = "it would be too long";
-            kill(-making->pid, SIGKILL);
+            kill_all_of(making);
             return true;
         }
     }
@@ -145,8 +180,7 @@ static void cut_short(struct ev_loop *loop, ev_timer *limit, int events)
     struct making *making = limit->data;
     (void)loop, (void)events;
     making->why = "it took too long";
-    kill(-making->pid, SIGKILL);
-    kill(making->pid, SIGKILL);
+    kill_all_of(making);
 }
 
 void web_making_begin(enum web_kind kind)
@@ -216,8 +250,7 @@ void web_making_stop(void)
         struct making *making = &works.at[i];
         if (making->pid == 0)
             continue;
-        kill(-making->pid, SIGKILL);
-        kill(making->pid, SIGKILL);
+        kill_all_of(making);
         free(making->bytes);
         making->bytes = NULL;
         forget(making);

@@ -24,6 +24,7 @@ struct asker {
     struct MHD_Connection *connection;
     enum web_patience what;
     uint64_t since_ns; /* circuits' clock */
+    const void *takes;
     struct asker *next, **place;
 };
 
@@ -34,18 +35,21 @@ static struct {
 } patience;
 
 /* Shut down, not closed: the descriptor is libmicrohttpd's, which sees an end. */
+static void cut(const struct asker *asker)
+{
+    const union MHD_ConnectionInfo *info =
+        httpd.MHD_get_connection_info(asker->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != NULL)
+        shutdown(info->connect_fd, SHUT_RDWR);
+}
+
 static void look(struct ev_loop *loop, ev_timer *timer, int events)
 {
     const uint64_t now_ns = clock_circuit_ns();
     (void)loop, (void)timer, (void)events;
-    for (struct asker *asker = patience.askers; asker != NULL; asker = asker->next) {
-        if (now_ns - asker->since_ns <= patience_ns[asker->what])
-            continue;
-        const union MHD_ConnectionInfo *info =
-            httpd.MHD_get_connection_info(asker->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        if (info != NULL)
-            shutdown(info->connect_fd, SHUT_RDWR);
-    }
+    for (struct asker *asker = patience.askers; asker != NULL; asker = asker->next)
+        if (now_ns - asker->since_ns > patience_ns[asker->what])
+            cut(asker);
 }
 
 void web_patience_start(struct ev_loop *loop)
@@ -58,14 +62,35 @@ static void set(struct asker *asker, enum web_patience what)
 {
     asker->what = what;
     asker->since_ns = clock_circuit_ns();
+    asker->takes = NULL;
+}
+
+static struct asker *asker_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        httpd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
 }
 
 void web_patience_set(struct MHD_Connection *connection, enum web_patience what)
 {
-    const union MHD_ConnectionInfo *info =
-        httpd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info != NULL && info->socket_context != NULL)
-        set(info->socket_context, what);
+    struct asker *asker = asker_of(connection);
+    if (asker != NULL)
+        set(asker, what);
+}
+
+void web_patience_takes(struct MHD_Connection *connection, const void *what)
+{
+    struct asker *asker = asker_of(connection);
+    if (asker != NULL)
+        asker->takes = what;
+}
+
+void web_patience_cut(const void *what)
+{
+    for (const struct asker *asker = patience.askers; asker != NULL; asker = asker->next)
+        if (asker->takes == what)
+            cut(asker);
 }
 
 static void add(struct MHD_Connection *connection, void **own)

@@ -18,6 +18,10 @@ enum web_patience {
 void web_patience_start(struct ev_loop *loop);
 void web_patience_set(struct MHD_Connection *connection, enum web_patience what);
 
+/* What it takes, until that is over; and that all who take that are cut off. */
+void web_patience_takes(struct MHD_Connection *connection, const void *what);
+void web_patience_cut(const void *what);
+
 /* For libmicrohttpd: a connection comes, or goes. */
 void web_patience_notified(void *context, struct MHD_Connection *connection, void **own,
                            enum MHD_ConnectionNotificationCode what);

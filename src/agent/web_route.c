@@ -9,20 +9,14 @@
 #include <string.h>
 
 #include "agent/watched.h"
+#include "agent/web_flow.h"
 #include "agent/web_gate.h"
+#include "agent/web_kept.h"
 #include "agent/web_library.h"
 #include "agent/web_making.h"
 #include "agent/web_page.h"
 #include "agent/web_patience.h"
-#include "agent/web_stream.h"
-#include "base/clock.h"
-#include "base/units.h"
 #include "view/output.h"
-
-/* What was made is told to all who ask within this time. */
-#define FRESH_NS NS_PER_S
-#define FLOWS_MAX 64u
-#define FLOW_PIECE 4096u
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 #define JSON_TYPE "application/json"
@@ -48,26 +42,11 @@ struct waiter {
     struct waiter *next;
 };
 
-/* A reader of the stream. */
-struct flow {
-    struct MHD_Connection *connection;
-    struct web_reader reader;
-    bool is_aside;
-    struct flow *next;
-};
-
 static struct {
     void (*wake)(void);
     const char *allow;
     bool is_unix, is_ending;
-    struct {
-        struct MHD_Response *response; /* NULL: it came to nothing */
-        const char *why;
-        uint64_t made_ns; /* real clock; 0: never */
-    } made[WEB_KINDS];
     struct waiter *waiters;
-    struct flow *flows;
-    unsigned int flow_count;
 } route;
 
 /* A request's own, when it was let in and waits for nothing. */
@@ -132,7 +111,11 @@ static enum MHD_Result send_page(struct MHD_Connection *connection)
 
 static enum MHD_Result send_health(struct MHD_Connection *connection)
 {
-    char *text = format_text("ok: watches %zu polic%s\n", watched_count(), watched_count() == 1 ? "y" : "ies");
+    const size_t aside = watched_aside();
+    char *more =
+        aside == 0 ? copy_text("") : format_text("; stands by for %zu, after which another agent looks", aside);
+    char *text = format_text("ok: watches %zu polic%s%s\n", watched_count(), watched_count() == 1 ? "y" : "ies", more);
+    free(more);
     const enum MHD_Result result = send_text(connection, MHD_HTTP_OK, text);
     free(text);
     return result;
@@ -142,9 +125,10 @@ static enum MHD_Result send_health(struct MHD_Connection *connection)
 
 static enum MHD_Result send_made(struct MHD_Connection *connection, enum web_kind kind)
 {
-    if (route.made[kind].response != NULL)
-        return httpd.MHD_queue_response(connection, MHD_HTTP_OK, route.made[kind].response);
-    char *text = format_text("It can't be told now: %s.\n", route.made[kind].why);
+    const char *why = web_kept_why_not(kind);
+    if (why == NULL)
+        return web_kept_send(connection, kind);
+    char *text = format_text("It can't be told now: %s.\n", why);
     const enum MHD_Result result = send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, text);
     free(text);
     return result;
@@ -152,14 +136,9 @@ static enum MHD_Result send_made(struct MHD_Connection *connection, enum web_kin
 
 static void take_made(enum web_kind kind, char *bytes, size_t length, const char *why)
 {
-    if (route.made[kind].response != NULL)
-        httpd.MHD_destroy_response(route.made[kind].response);
-    route.made[kind].response =
-        bytes != NULL ? httpd.MHD_create_response_from_buffer(length, bytes, MHD_RESPMEM_MUST_FREE) : NULL;
-    route.made[kind].why = why != NULL ? why : "no memory is left";
-    route.made[kind].made_ns = clock_real_ns();
-    if (route.made[kind].response != NULL)
-        add_headers(route.made[kind].response, made_of[kind].type);
+    struct MHD_Response *response = web_kept_take(kind, bytes, length, why);
+    if (response != NULL)
+        add_headers(response, made_of[kind].type);
     for (struct waiter *waiter = route.waiters; waiter != NULL; waiter = waiter->next) {
         if (waiter->kind != kind || !waiter->is_aside)
             continue;
@@ -169,14 +148,9 @@ static void take_made(enum web_kind kind, char *bytes, size_t length, const char
     route.wake();
 }
 
-static bool is_fresh(enum web_kind kind)
-{
-    return route.made[kind].made_ns != 0 && clock_real_ns() - route.made[kind].made_ns < FRESH_NS;
-}
-
 static enum MHD_Result ask(struct MHD_Connection *connection, enum web_kind kind, void **own)
 {
-    if (is_fresh(kind) || route.is_ending)
+    if (web_kept_is_fresh(kind) || route.is_ending)
         return send_made(connection, kind);
     struct waiter *waiter = allocate(1, sizeof *waiter);
     *waiter = (struct waiter){connection, kind, true, route.waiters};
@@ -188,31 +162,6 @@ static enum MHD_Result ask(struct MHD_Connection *connection, enum web_kind kind
 }
 
 /* --- the stream --------------------------------------------------------------------------------------------------- */
-
-static ssize_t flow_read(void *context, uint64_t position, char *bytes, size_t size)
-{
-    struct flow *flow = context;
-    (void)position;
-    if (route.is_ending)
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    const size_t taken = web_reader_take(&flow->reader, bytes, size);
-    if (taken > 0)
-        return (ssize_t)taken;
-    flow->is_aside = true;
-    httpd.MHD_suspend_connection(flow->connection);
-    return 0;
-}
-
-static void flow_free(void *context)
-{
-    struct flow *flow = context, **at = &route.flows;
-    while (*at != flow)
-        at = &(*at)->next;
-    *at = flow->next;
-    route.flow_count--;
-    web_reader_end(&flow->reader);
-    free(flow);
-}
 
 /* To HEAD libmicrohttpd (0.9.75) would send the end of a stream's body. */
 static enum MHD_Result send_flow_head(struct MHD_Connection *connection)
@@ -228,19 +177,10 @@ static enum MHD_Result send_flow_head(struct MHD_Connection *connection)
 
 static enum MHD_Result send_flow(struct MHD_Connection *connection)
 {
-    if (route.flow_count >= FLOWS_MAX)
-        return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many follow the journals already.");
-    struct flow *flow = allocate(1, sizeof *flow);
-    *flow = (struct flow){.connection = connection, .next = route.flows};
-    web_reader_start(&flow->reader, httpd.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID"));
-    route.flows = flow;
-    route.flow_count++;
     struct MHD_Response *response =
-        httpd.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, FLOW_PIECE, flow_read, flow, flow_free);
-    if (response == NULL) {
-        flow_free(flow);
+        web_flow_begin(connection, httpd.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID"));
+    if (response == NULL)
         return MHD_NO;
-    }
     add_headers(response, FLOW_TYPE);
     web_patience_set(connection, WEB_FOLLOWS);
     const enum MHD_Result result = httpd.MHD_queue_response(connection, MHD_HTTP_OK, response);
@@ -250,16 +190,7 @@ static enum MHD_Result send_flow(struct MHD_Connection *connection)
 
 void web_route_flow(bool is_beat)
 {
-    bool any = false;
-    for (struct flow *flow = route.flows; flow != NULL; flow = flow->next) {
-        flow->reader.is_to_be_kept = is_beat || flow->reader.is_to_be_kept;
-        if (!flow->is_aside)
-            continue;
-        flow->is_aside = false;
-        any = true;
-        httpd.MHD_resume_connection(flow->connection);
-    }
-    if (any)
+    if (web_flow_go_on(is_beat))
         route.wake();
 }
 
@@ -332,6 +263,7 @@ void web_route_start(struct ev_loop *loop, const struct whose *choice, void (*wa
 {
     route.wake = wake;
     route.allow = "";
+    web_kept_start(loop);
     web_making_start(loop, choice, take_made);
 }
 
@@ -340,17 +272,17 @@ void web_route_set(bool is_unix, const char *allow)
     route.is_unix = is_unix;
     route.allow = allow;
     route.is_ending = false;
+    web_flow_set_ending(false);
 }
 
 void web_route_end(void)
 {
     route.is_ending = true;
+    web_flow_set_ending(true);
     for (struct waiter *waiter = route.waiters; waiter != NULL; waiter = waiter->next) {
         if (!waiter->is_aside)
             continue;
         waiter->is_aside = false;
-        if (route.made[waiter->kind].why == NULL)
-            route.made[waiter->kind].why = "the agent ends";
         httpd.MHD_resume_connection(waiter->connection);
     }
     web_route_flow(true);
@@ -359,12 +291,7 @@ void web_route_end(void)
 void web_route_free(void)
 {
     web_making_stop();
-    for (unsigned int kind = 0; kind < WEB_KINDS; kind++) {
-        if (route.made[kind].response != NULL)
-            httpd.MHD_destroy_response(route.made[kind].response);
-        route.made[kind].response = NULL;
-        route.made[kind].made_ns = 0;
-    }
+    web_kept_free();
     web_page_free();
 }
 
