@@ -24,12 +24,12 @@
 
 static const struct {
     const char *words[3];
-    const char *end; /* of all that it says */
+    const char *end; /* of all that it says, but for ends of lines */
 } commands[WEB_KINDS] = {
-    [WEB_METRICS] = {{"metrics", NULL}, "\n# EOF\n"},
-    [WEB_STATUS] = {{"status", "--json", NULL}, "]\n"},
-    [WEB_CALLS] = {{"calls", "--json", NULL}, "]\n"},
-    [WEB_REPORT] = {{"report", "--json", NULL}, "}\n"},
+    [WEB_METRICS] = {{"metrics", NULL}, "\n# EOF"},
+    [WEB_STATUS] = {{"status", "--json", NULL}, "]"},
+    [WEB_CALLS] = {{"calls", "--json", NULL}, "]"},
+    [WEB_REPORT] = {{"report", "--json", NULL}, "}"},
 };
 
 struct making {
@@ -100,8 +100,10 @@ static void kill_all_of(const struct making *making)
 static bool is_whole(const struct making *making)
 {
     const size_t length = strlen(commands[making->kind].end);
-    return making->length >= length &&
-           memcmp(making->bytes + making->length - length, commands[making->kind].end, length) == 0;
+    size_t said = making->length;
+    while (said > 0 && making->bytes[said - 1] == '\n')
+        said--;
+    return said >= length && memcmp(making->bytes + said - length, commands[making->kind].end, length) == 0;
 }
 
 /* NULL: it said all. By status 1 it says that not all could be read, which is no reason to keep the rest back. */

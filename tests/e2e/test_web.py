@@ -354,11 +354,6 @@ class Pressed(Web):
         except ConnectionResetError:
             pass
 
-    def test_more_readers_of_the_stream_than_there_are_places_are_told_so(self):
-        self.web()
-        self.assertEqual([self.get("/events").status for _ in range(66)], [200] * 64 + [503] * 2)
-        self.assertEqual(self.get("/healthz").status, 200)
-
 
 class Page(Web):
     def test_it_is_live_in_a_browser(self):
