@@ -55,11 +55,14 @@ static void drop_what_is_not_roots(struct agent_settings *settings, int fd, cons
 static bool read_file(struct agent_settings *settings, const char *file, bool must, bool *has)
 {
     struct policy_problems problems;
+    struct stat status;
     char path[40];
     /* The very file whose owner is looked at, whatever its name leads to by then. A FIFO is not waited for. */
     const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct policy *policy = policy_load(fd >= 0 ? path : file, NULL, &problems);
+    /* What can't be read is told by its own name. */
+    const bool is_file = fd >= 0 && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode);
+    struct policy *policy = policy_load(is_file ? path : file, NULL, &problems);
     const bool good = policy != NULL;
     print_problems(file, &problems);
     policy_problems_free(&problems);

@@ -32,6 +32,7 @@
 
 /* A circuit that is not closed. */
 struct checked {
+    struct watched *watched;
     uint32_t index;
     char target[TARGET_NAME_MAX], destination[DESTINATION_MAX];
     struct health_state state;
@@ -142,7 +143,7 @@ static void note_result(void *context, const struct check_result *result)
     checked->result = *result;
     checked->has_result = true;
     children--;
-    watched_look_soon();
+    watched_look_at_soon(checked->watched);
 }
 
 /* One that takes longer than its interval is followed by the next one when it has ended. */
@@ -227,9 +228,10 @@ static void drop(struct watched *watched, size_t which, uint64_t now_ns)
 }
 
 /* What is kept of that circuit; made, if it is new. NULL: there are too many. */
-static struct checked *checked_of(struct health_segment *segment, uint32_t index, const char target[TARGET_NAME_MAX],
+static struct checked *checked_of(struct watched *watched, uint32_t index, const char target[TARGET_NAME_MAX],
                                   const char destination[DESTINATION_MAX])
 {
+    struct health_segment *segment = of(watched);
     for (size_t i = 0; i < segment->count; i++)
         if (segment->at[i]->index == index && strcmp(segment->at[i]->target, target) == 0 &&
             strcmp(segment->at[i]->destination, destination) == 0)
@@ -237,6 +239,7 @@ static struct checked *checked_of(struct health_segment *segment, uint32_t index
     if (segment->count == CIRCUITS_MAX)
         return NULL;
     struct checked *checked = allocate(1, sizeof *checked);
+    checked->watched = watched;
     checked->index = index;
     memcpy(checked->target, target, sizeof checked->target);
     memcpy(checked->destination, destination, sizeof checked->destination);
@@ -259,7 +262,7 @@ static void look(struct watched *watched, uint64_t now_ns)
         if (circuit == NULL || circuit_is_closed(circuit))
             continue;
         circuits_copy_texts(table, index, target, destination);
-        struct checked *checked = target[0] != '\0' ? checked_of(segment, index, target, destination) : NULL;
+        struct checked *checked = target[0] != '\0' ? checked_of(watched, index, target, destination) : NULL;
         if (checked != NULL)
             see(watched, checked, now_ns);
     }

@@ -33,6 +33,7 @@ struct place {
     bool is_current; /* it is among what was found last */
     bool waited;     /* its next event could not be read at the last look: perhaps it was just being written */
     uint64_t looked; /* the number of the last look at it */
+    bool is_wanted;  /* it is to be looked at soon */
     bool is_ours;    /* no other agent looks after it: the watchers know of it */
     bool stood_by;   /* it was said that another does */
     void *lock;      /* agent_lock.h */
@@ -49,7 +50,7 @@ static struct {
     uint64_t started_ns; /* wall clock */
     uint64_t looks;
     struct ev_loop *loop;
-    ev_timer timer;
+    ev_timer timer, soon;
 } state;
 
 void watched_register(struct watcher *watcher)
@@ -242,6 +243,7 @@ static void read_journal(struct place *place)
 static void look_at(struct place *place, uint64_t now_ns)
 {
     place->looked = state.looks;
+    place->is_wanted = false;
     if (!is_for_us(place))
         return;
     read_journal(place);
@@ -298,6 +300,15 @@ static void look(struct ev_loop *loop, ev_timer *timer, int events)
     look_at_all();
 }
 
+static void look_at_wanted(struct ev_loop *loop, ev_timer *soon, int events)
+{
+    const uint64_t now_ns = clock_circuit_ns();
+    (void)loop, (void)soon, (void)events;
+    for (size_t i = 0; i < state.place_count; i++)
+        if (state.places[i]->is_wanted)
+            look_at(state.places[i], now_ns);
+}
+
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static double seconds(uint64_t ns)
@@ -313,6 +324,7 @@ void watched_start(struct ev_loop *loop, const struct watching *watching)
     find(true);
     ev_timer_init(&state.timer, look, 0, seconds(watching->settings->look_every_ns));
     ev_timer_start(loop, &state.timer);
+    ev_timer_init(&state.soon, look_at_wanted, 0, 0);
 }
 
 void watched_set(const struct agent_settings *settings)
@@ -326,9 +338,18 @@ void watched_look_soon(void)
     ev_feed_event(state.loop, &state.timer, EV_TIMER);
 }
 
+/* Several that are wanted at once are looked at once each. */
+void watched_look_at_soon(struct watched *watched)
+{
+    struct place *place = (struct place *)(void *)((char *)watched - offsetof(struct place, watched));
+    place->is_wanted = true;
+    ev_feed_event(state.loop, &state.soon, EV_TIMER);
+}
+
 void watched_stop(void)
 {
     ev_timer_stop(state.loop, &state.timer);
+    ev_clear_pending(state.loop, &state.soon);
     look_at_all();
     for (size_t i = 0; i < state.place_count; i++)
         end(state.places[i]);

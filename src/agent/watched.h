@@ -72,7 +72,8 @@ size_t watched_count(void);
 /* Those that another agent looks after, while this one stands by. */
 size_t watched_aside(void);
 
-/* Looks now, and not only when it is time: for who has made something happen. */
+/* Looks now, and not only when it is time: for who has made something happen; at all, or at that one alone. */
 void watched_look_soon(void);
+void watched_look_at_soon(struct watched *watched);
 
 #endif

@@ -60,6 +60,7 @@ class Starting(Agents):
         self.assertEqual(self.sandbox.sockfuse("check", self.sandbox.policy_path).status, 1)
         self.sandbox.policy("[a:1]\n")
         self.assertIn("no section [agent]", self.sandbox.sockfuse("agent", "-c", self.sandbox.policy_path).stderr)
+        self.assertIn(f"can't read `{self.sandbox.folder}`", self.sandbox.sockfuse("agent", "-c", self.sandbox.folder).stderr)
         os.remove(self.sandbox.policy_path)
         os.mkfifo(self.sandbox.policy_path)  # by whoever may write there: it is not waited for
         self.assertIn("it is a pipe", self.sandbox.sockfuse("agent", "-c", self.sandbox.policy_path).stderr)

@@ -127,6 +127,17 @@ class Checks(Health):
         self.assertEqual(self.curl(), 0)
         self.assertEqual(peer.agents, made, "and none while it is closed")
 
+    def test_what_a_check_says_is_heard_at_once_and_lets_nothing_else_be_looked_at(self):
+        """Looks, which ask the folder for its time, are far apart."""
+        self.start(Server(Peer()), "http:///health", agent=False)
+        self.opened()
+        path = os.path.join(self.sandbox.folder, "trace")
+        self.agent("-o", "look_every=10s", before=("strace", "-o", path))
+        self.await_held()
+        with open(path, encoding="utf-8") as file:
+            _, _, after = file.read().partition("WIFEXITED")
+        self.assertEqual(("epoll_wait" in after, "statx" in after), (True, False))
+
     def test_a_pause_is_over_as_soon_as_it_passes(self):
         for family, check in ((socket.AF_INET, "connect"), (socket.AF_UNIX, "connect")):
             with self.subTest(family):

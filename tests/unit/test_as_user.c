@@ -40,7 +40,7 @@ static struct {
 static struct names {
     bool never_answer, kill_runner;
     _Atomic pid_t asked_by;
-} *names;
+} * names;
 
 /* Instead of libc's: nobody knows the other user, or who would never answers. */
 struct passwd *getpwuid(uid_t uid)
