@@ -177,7 +177,7 @@ $(COMMAND): $(CLI) $(CORE)
 	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(CURSES)
 
 $(DAEMON): $(AGENT) $(VIEW) $(CORE)
-	$(call Q,LINK) $(LINK) -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP) $(REDIS)
+	$(call Q,LINK) $(LINK) -Wl,-z,now -Wl,--export-dynamic-symbol=sockfuse_command -o $@ $(filter %.o,$^) $(LIBBSD) $(EVENT_LOOP) $(REDIS)
 
 $(UNITS): $(PLACED)/%: src/%.in $(PLACED)/libdir
 	@mkdir -p $(@D)

@@ -39,13 +39,13 @@ static inline void shared_load(void *to, const void *from, size_t bytes)
 }
 
 /*
- * A text that others may be writing, byte by byte and relaxed: up to its end, which is written in any case. What keeps
- * the whole together is the caller's. Returns the length, or `size` for one that does not end within it.
+ * A text that others may be writing, byte by byte: up to its end, which is written in any case. What keeps the whole
+ * together is the caller's. Returns the length, or `size` for one that does not end within it.
  */
 static inline size_t shared_load_text(char *text, const char *shared, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if ((text[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED)) == '\0')
+        if ((text[i] = __atomic_load_n(&shared[i], __ATOMIC_ACQUIRE)) == '\0')
             return i;
     text[size - 1] = '\0';
     return size;
@@ -56,7 +56,7 @@ static inline void shared_store_text(char *shared, const char *text, size_t size
     char byte = '\1';
     for (size_t i = 0; i < size && byte != '\0'; i++) {
         byte = i + 1 < size ? text[i] : '\0';
-        __atomic_store_n(&shared[i], byte, __ATOMIC_RELAXED);
+        __atomic_store_n(&shared[i], byte, __ATOMIC_RELEASE);
     }
 }
 

@@ -115,12 +115,14 @@ static inline enum connection_state state_after(enum connection_state state, enu
         return STATE_NONE;
     if (event == ON_REFUSAL)
         return state == STATE_NONE ? STATE_NONE : state_is_aside(state) ? STATE_ASIDE_BROKEN : STATE_BROKEN;
-    switch ((unsigned int)state * CONNECTION_EVENTS + (unsigned int)event) {
+#define MEETS(state, event) (CONNECTION_EVENTS * (unsigned int)(state) + (unsigned int)(event))
+    switch (MEETS(state, event)) {
 #define MOVE(from, on, to)                                                                                             \
-    case STATE_##from *CONNECTION_EVENTS + ON_##on:                                                                    \
+    case MEETS(STATE_##from, ON_##on):                                                                                 \
         return STATE_##to;
         CONNECTION_MOVES(MOVE)
 #undef MOVE
+#undef MEETS
     default:
         return state;
     }

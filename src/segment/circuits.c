@@ -49,8 +49,7 @@ bool circuits_copy_texts(const struct segment *segment, uint32_t index, char tar
     /* Another process may be writing the same bytes, or (rarely) handing the place over. */
     shared_load_text(target, entry->target, TARGET_NAME_MAX);
     shared_load_text(destination, entry->destination, DESTINATION_MAX);
-    /* Acquire fence: the texts are read before the hash is looked at again. */
-    atomic_thread_fence(memory_order_acquire);
+    /* The texts were acquired, so the hash is not looked at again before them. */
     return atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash;
 }
 

@@ -14,7 +14,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fixtures import BUILD, ROOT, Machine, Sandbox, Server, answer_http  # noqa: E402
+from fixtures import (BUILD, ROOT, Machine, Sandbox, Server, answer_http, build_of_layout,  # noqa: E402
+                      present_layout)
 
 # Calls whom it is told to, and says what came of it. Each Debian has it, and /bin/cat.
 CLIENT = r"""
@@ -45,14 +46,18 @@ def digest(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def repacked(package, folder, version):
-    """The same as another version, whose library has other bytes and serves as well."""
+def repacked(package, folder, version, files=None):
+    """The same as another version, whose library has other bytes and serves as well. files: {name: what is in its place}"""
     tree = os.path.join(folder, "tree")
     subprocess.run(["dpkg-deb", "-R", package, tree], check=True)
     (library,) = (path for path in glob.glob(f"{tree}/usr/lib/*-linux-gnu/sockfuse/libsockfuse.so")
                   if path == os.path.realpath(path))
     with open(library, "ab") as file:
         file.write(b"another build" * 1000)
+    for name, file in (files or {}).items():
+        for path in glob.glob(f"{tree}/usr/**/{name}", recursive=True):
+            if not re.search(r"/(32|musl)/|/bash-completion/", path) and os.path.isfile(path):
+                shutil.copy(file, path)
     with open(f"{tree}/DEBIAN/control", "r+", encoding="utf-8") as file:
         told = re.sub(r"(?m)^Version: .*", f"Version: {version}", file.read())
         file.seek(0)
@@ -222,6 +227,55 @@ class Life(PackageTest):
         self.assertEqual((self.call(new), self.counters()["refused"]), (["refused"], 1), "what the old one saw")
         (policy,) = self.policies()
         self.assertEqual({process["pid"] for process in policy["processes"]}, {old.pid, new.pid})
+
+    def test_an_upgrade_to_another_layout_leaves_running_programs_guarded_by_circuits_of_their_own(self):
+        old = self.session()
+        self.assertEqual(self.call(old), ["HTTP/1.1 200 OK"])
+        (before,) = self.policies()
+        folder = os.path.join(self.sandbox.folder, "layout")
+        os.mkdir(folder)
+        build_of_layout(folder, present_layout() + 1, "PREFIX=/usr", f"LIBDIR={os.path.dirname(self.library)}",
+                        "LIBEXECDIR=/usr/libexec/sockfuse")
+        names = [name for name in ("libsockfuse.so", "sockfuse", "sockfuse-agent") if os.path.exists(f"{folder}/{name}")]
+        said = self.dpkg("-i", repacked(self.path, self.sandbox.folder, self.field("Version") + "+next",
+                                        {name: f"{folder}/{name}" for name in names}))
+        self.assertEqual(said, "")
+        new = self.session()
+        self.assertEqual((self.call(old), self.call(new)), (["HTTP/1.1 200 OK"],) * 2)
+        self.assertEqual((self.mapped(old), self.mapped(new)), (self.library + " (deleted)", self.library))
+        self.server.down()
+        self.assertEqual(self.call(old, 4) + self.call(new, 4), ["refused"] * 8)
+        text, err, status = self.machine.run("sockfuse", "status", "--json")
+        self.assertEqual(status, 1, err)
+        shown = {policy["segment"]: policy for policy in json.loads(text)}
+        former = shown.pop(before["segment"])
+        (present,) = shown.values()
+        self.assertEqual((former["layout"], [process["pid"] for process in former["processes"]]),
+                         (present_layout(), [old.pid]))
+        counters = present["circuits"][0]["counters"]
+        self.assertEqual((counters["succeeded"], counters["failed"], counters["refused"]), (1, 3, 1))
+        text, err, status = self.machine.run("sockfuse", "status")
+        self.assertRegex(text, rf"an older build \(layout {present_layout()};.*start it anew.* {old.pid} \(bash\)")
+        old.stdin.close()
+        self.assertEqual(old.wait(30), 0)
+        self.do("sockfuse", "forget", "--ended")
+        self.assertEqual([policy["segment"] for policy in self.policies()], [present["segment"]])
+
+    @unittest.skipUnless((BUILD / "sockfuse-agent").exists(), "there is no agent here")
+    def test_a_part_whose_library_is_missing_says_what_to_install_and_all_else_works(self):
+        for library in "libmicrohttpd.so.12", "libssl.so.3":
+            for path in self.do("find", "/usr/lib", "-name", library + "*").split():
+                (self.root / path[1:]).unlink()
+        (self.root / "tmp/agent.conf").write_text("[agent]\nlisten = unix:/run/agent.socket\n", encoding="ascii")
+        _, err, status = self.machine.run("timeout", "20", "sockfuse", "agent", "-c", "/tmp/agent.conf")
+        self.assertRegex(err, r"install libmicrohttpd12 \(Debian 13: libmicrohttpd12t64\)")
+        self.assertEqual(status, 1)
+        (self.root / "tmp/agent.conf").write_text("[agent]\nfleet = rediss://localhost:1/0\n", encoding="ascii")
+        out, err, _ = self.machine.run("sockfuse", "check", "/tmp/agent.conf")
+        self.assertRegex(out + err, r"install libssl3 \(Debian 13: libssl3t64\)")
+        recommended = {word for choice in self.field("Recommends").split(", ") for word in choice.split(" | ")}
+        self.assertLessEqual({"libmicrohttpd12", "libmicrohttpd12t64", "libssl3", "libssl3t64"}, recommended)
+        self.assertEqual(self.do("sockfuse", "run", "-t", "127.0.0.1:1", "--", "echo", "works"), "works\n")
 
     def test_who_runs_on_through_the_removal_goes_on_and_says_so_to_a_package_that_comes_back(self):
         session = self.session()

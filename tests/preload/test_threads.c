@@ -253,7 +253,7 @@ static void *shut_and_tell(void *context)
 
 static void shutdown_is_no_cancellation_point(void **state)
 {
-    static const char *const hosts[] = {"127.0.0.1", "unix"};
+    static const char *const hosts[] = {"127.0.0.2", "unix:patient-"}; /* a thread takes its time to start */
     struct server server;
     pthread_t thread;
     void *result;
