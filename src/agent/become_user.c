@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/signals_as_new.h"
+#include "policy/command_words.h"
 #include "view/output.h"
 
 /* Of a user who is in no list of users nothing else is known. */
@@ -30,7 +31,6 @@
 /* A command may have so many processes and threads beside those that its user has already. */
 #define MORE_TASKS 64u
 #define DESCRIPTORS 1024u
-#define PATH_OF_COMMANDS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* --- who he is ---------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ void new_user_know(struct new_user *user, uid_t uid)
 
 char **environment_of_user(const struct new_user *user, const char *const *more)
 {
-    char *const own[] = {copy_text("PATH=" PATH_OF_COMMANDS),
+    char *const own[] = {copy_text("PATH=" COMMAND_FOLDERS),
                          copy_text("SHELL=/bin/sh"),
                          copy_text("LANG=C.UTF-8"),
                          copy_text("SOCKFUSE=off"),
@@ -159,7 +159,7 @@ void execute_as_user(const char *const *words, char **environment)
         execve(words[0], argv, environment);
         return;
     }
-    for (const char *at = PATH_OF_COMMANDS; *at != '\0';) {
+    for (const char *at = COMMAND_FOLDERS; *at != '\0';) {
         const size_t length = strcspn(at, ":");
         char *path = format_text("%.*s/%s", (int)length, at, words[0]);
         execve(path, argv, environment);

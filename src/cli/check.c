@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/check_commands.h"
 #include "cli/cli.h"
 #include "cli/discovery.h"
 #include "view/destination.h"
@@ -168,6 +169,8 @@ static bool check_file(const char *file, bool verbose, struct question *question
                policy->target_count == 1 ? "" : "s", policy->agent != NULL ? ", and what the agent is to do" : "");
     if (good)
         warn_of_tls(file, policy);
+    if (good)
+        check_commands(file, policy);
     if (good && verbose)
         print_policy(policy);
     if (good && question->text != NULL)

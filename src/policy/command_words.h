@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Where a command is looked for whose name has no slash. */
+#define COMMAND_FOLDERS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 /* Single blanks between words, none around them; the rest of `value` is zeros. False: it is too long. */
 bool words_copy(char *value, size_t size, const char *text);
 

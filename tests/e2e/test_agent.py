@@ -67,6 +67,22 @@ class Starting(Agents):
         self.assertEqual(self.sandbox.sockfuse("agent", "more").status, 2)
         self.assertIn("-o sweep: expected KEY=VALUE", self.sandbox.sockfuse("agent", "-o", "sweep").stderr)
 
+    def test_commands_that_are_not_here_or_no_programs_are_warned_of_when_their_policy_is_checked(self):
+        folder, path = self.sandbox.folder, self.sandbox.policy_path
+        plain = os.path.join(folder, "plain")
+        with open(plain, "w", encoding="utf-8"):
+            pass
+        self.sandbox.policy(f"[a:1]\nalert = {folder}/none -v\nhealth_check = command {plain} a\n[b:1]\nalert = none-such\n"
+                            f"[c:1]\nalert = true\nhealth_check = command {folder}\n[defaults]\nhealth_check = connect\n")
+        result = self.sandbox.sockfuse("check", path)
+        self.assertEqual(result.status, 0, "the file may be meant for another machine")
+        told = re.findall(r"test\.policy:(\d+): warning: `(\w+)` of \[(.*)\]: (.*)", result.stderr)
+        self.assertEqual([warning[:3] for warning in told], [
+            ("1", "alert", "a:1"), ("1", "health_check", "a:1"), ("4", "alert", "b:1"), ("6", "health_check", "c:1")])
+        self.assertEqual(told[0][3], f"there is no command {folder}/none; its full path is expected")
+        self.assertEqual(told[1][3], f"{plain} can't be executed: Permission denied; chmod +x makes it a command")
+        self.assertIn("there is no command none-such in /usr/local/sbin:", told[2][3])
+
     def test_a_reload_takes_other_settings_and_keeps_the_old_ones_if_they_are_bad(self):
         self.sandbox.policy("[agent]\nlook_every = 20ms\n")
         agent = self.agent("-c", self.sandbox.policy_path)
