@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "breaker/circuit_model.h"
+#include "segment/forced.h"
 
 /* Bytes of a fleet's name with the end. */
 #define FLEET_NAME_MAX 100u
@@ -102,6 +103,20 @@ struct fleet_standing {
     const char *host;  /* this one's name */
 };
 
+/* An operator's word for all hosts, as the fleet has it. Texts are plain bytes, and hold until the fleet is called again. */
+struct fleet_word {
+    uint64_t token; /* another one for each word; 0: there is none */
+    enum forced word;
+    uint64_t end_ns; /* this host's clock; 0: until another one */
+    const char *user, *host;
+};
+
+/* What becomes of a word that was said here. */
+struct fleet_obedience {
+    bool is_said;            /* false: it is not known any more, for the connection broke */
+    uint64_t hosts, obeying; /* whose agents are there (0: not known); on so many it holds */
+};
+
 /* Who tells of something that all hosts see. */
 enum fleet_claim {
     CLAIM_MINE,   /* this host */
@@ -145,7 +160,21 @@ void fleet_set_host(struct fleet *fleet, const char *name);
 void fleet_claim(struct fleet *fleet, const char *target, const char *destination, const char *event, uint64_t lasts_ns,
                  fleet_claim_answer *answer, void *context);
 /*
- * The next circuit at or after `*cursor` that the fleet has open and this host does not have: "target\ndestination".
+ * Says an operator's word for all hosts: `token` is drawn by chance, `for_ns` 0 means until another one. NULL: it was said,
+ * as far as the connection carries it; else why not. And how many obey it by now.
+ */
+const char *fleet_say_word(struct fleet *fleet, const char *target, const char *destination,
+                           const struct fleet_word *word, uint64_t for_ns);
+struct fleet_obedience fleet_word_obedience(const struct fleet *fleet, uint64_t token);
+/* What the fleet has of a circuit; and whether it is known to have nothing, and has had nothing for a while. */
+struct fleet_word fleet_word(const struct fleet *fleet, uint32_t circuit, uint64_t now_ns);
+bool fleet_has_no_word(const struct fleet *fleet, uint32_t circuit, uint64_t now_ns);
+/* This host obeys it. */
+void fleet_word_obeyed(struct fleet *fleet, uint32_t circuit, uint64_t token);
+
+/*
+ * The next circuit at or after `*cursor` that the fleet has open, or a word for, and this host does not have:
+ * "target\ndestination".
  * NULL: there is none.
  */
 const char *fleet_elsewhere(struct fleet *fleet, uint32_t *cursor, uint64_t now_ns);

@@ -66,9 +66,10 @@ static struct fleet_circuit *listed_circuit(struct fleet *fleet, const struct fl
     return fleet_at(fleet, fleet_place(fleet, text, text + (end - name->text) + 1, ELSEWHERE_MAX));
 }
 
-static void take_list(struct fleet *fleet, enum fleet_command_kind kind, const struct fleet_reply *reply)
+static void take_list(struct fleet *fleet, enum fleet_command_kind kind, const struct fleet_reply *reply,
+                      uint64_t now_ns)
 {
-    const uint64_t most = 2 * (size_t)FLEET_LISTED_MAX;
+    const uint64_t most = 2 * (size_t)(kind == COMMAND_WORD_LIST ? FLEET_WORDS : FLEET_LISTED_MAX);
     struct fleet_circuit *circuit;
     uint64_t until_ms;
 
@@ -83,6 +84,10 @@ static void take_list(struct fleet *fleet, enum fleet_command_kind kind, const s
             continue;
         if (kind == COMMAND_TROUBLE_LIST) {
             circuit->troubled = true;
+            continue;
+        }
+        if (kind == COMMAND_WORD_LIST) {
+            fleet_spoken_take_item(circuit, until_ms, now_ns);
             continue;
         }
         circuit->listed = true;
@@ -224,11 +229,16 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
         return;
     case COMMAND_OPEN_LIST:
     case COMMAND_TROUBLE_LIST:
-        take_list(fleet, kind, reply);
+    case COMMAND_WORD_LIST:
+        take_list(fleet, kind, reply, now_ns);
         return;
     case COMMAND_NAMES:
         if (!fleet_hosts_take_names(fleet, reply))
             fail(fleet, reply, "it answers what it was not asked");
+        return;
+    case COMMAND_OBEYING:
+        if (of < FLEET_SAYINGS)
+            take_count(fleet, &fleet->sayings[of].obeying, reply);
         return;
     case COMMAND_COUNT_HOSTS:
         take_count(fleet, &fleet->hosts, reply);
@@ -253,6 +263,8 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
     else if (kind == COMMAND_VOTERS) {
         if (!fleet_hosts_take_voters(circuit, reply))
             fail(fleet, reply, "it answers what is no list of hosts");
+    } else if (kind == COMMAND_WORD && reply->type != REPLY_ERROR) {
+        fleet_spoken_take(fleet, circuit, reply, now_ns);
     } else if (kind == COMMAND_HEALED)
         take_late_healing(fleet, circuit, reply);
     else if (reply->type == REPLY_ERROR)

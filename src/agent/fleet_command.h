@@ -28,6 +28,15 @@ void fleet_say_here(struct fleet *fleet, bool with_name, uint64_t now_ns);
 void fleet_count_hosts(struct fleet *fleet, uint64_t now_ns);
 void fleet_ask_names(struct fleet *fleet);
 
+/* Operators' words: all that there are; one; that it stands, renewed or new; who obeys it, and how many do. */
+void fleet_ask_words(struct fleet *fleet, uint64_t now_ns);
+void fleet_ask_word(struct fleet *fleet, const struct fleet_circuit *circuit);
+void fleet_say_spoken(struct fleet *fleet, const struct fleet_circuit *circuit, const struct fleet_spoken *spoken,
+                      bool only_new, uint64_t now_ns);
+void fleet_keep_spoken(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
+void fleet_say_obeyed(struct fleet *fleet, uint64_t token, uint64_t now_ns);
+void fleet_count_obeying(struct fleet *fleet, uint32_t saying, uint64_t now_ns);
+
 /* That the circuit is open in the fleet, and what comes of it if it was just healed; or no more. */
 void fleet_say_open(struct fleet *fleet, const struct fleet_circuit *circuit, uint64_t now_ns);
 void fleet_say_open_no_more(struct fleet *fleet, const struct fleet_circuit *circuit);

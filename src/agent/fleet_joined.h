@@ -15,6 +15,7 @@ struct fleet_joined {
     uint32_t number; /* in the fleet */
     bool held;       /* by us */
     uint64_t lease_noted;
+    uint64_t word; /* the token of the operator's that was looked at last */
 };
 
 /* A look at it; what there is to show. */

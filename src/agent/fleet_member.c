@@ -119,7 +119,8 @@ const char *fleet_elsewhere(struct fleet *fleet, uint32_t *cursor, uint64_t now_
 {
     while (*cursor < FLEET_CIRCUITS) {
         const struct fleet_circuit *const circuit = &fleet->circuits[(*cursor)++];
-        if (circuit->name[0] != '\0' && !circuit->here && fleet_is_open(circuit, now_ns))
+        if (circuit->name[0] != '\0' && !circuit->here &&
+            (fleet_is_open(circuit, now_ns) || (circuit->spoken.token != 0 && circuit->spoken.word != FORCED_NONE)))
             return circuit->name;
     }
     return NULL;
@@ -153,7 +154,8 @@ bool fleet_has_news(struct fleet *fleet, uint64_t now_ns)
         const struct fleet_wish wish = fleet_wish(fleet, i, now_ns), told = circuit->told;
         has_news = has_news || (wish.held_until_ns > 0) != (told.held_until_ns > 0) ||
                    wish.end_pause != told.end_pause || wish.close != told.close ||
-                   (!circuit->here && fleet_is_open(circuit, now_ns));
+                   (!circuit->here && fleet_is_open(circuit, now_ns)) || circuit->spoken.news != circuit->spoken.token;
+        circuit->spoken.news = circuit->spoken.token;
         circuit->told = wish;
     }
     return has_news;
@@ -209,6 +211,7 @@ void fleet_broken(struct fleet *fleet)
     fleet->awaited = 0;
     fleet->look_ns = fleet->here_ns = fleet->named_ns = fleet->troubles_ns = fleet->hosts_ns = 0;
     fleet_claims_end(fleet, "the connection to the fleet's Redis broke");
+    fleet_spoken_end(fleet);
     for (uint32_t i = 0; i < FLEET_CIRCUITS; i++) {
         struct fleet_circuit *circuit = &fleet->circuits[i];
         circuit->voted_ns = circuit->voting_ns = circuit->noted_ns = circuit->kept_ns = 0;

@@ -15,6 +15,7 @@
 #include "agent/fleet.h"
 #include "base/units.h"
 #include "policy/policy_model.h"
+#include "segment/event.h"
 
 /* How often Redis is asked; a change, here or told by another, makes it sooner, but not more often than the second. */
 #define FLEET_LOOK_NS NS_PER_S
@@ -50,6 +51,22 @@
 #define FLEET_HERE_NS (20 * NS_PER_S)
 #define FLEET_HERE_LASTS_NS (60 * NS_PER_S)
 #define FLEET_NAMES 64u
+/* Operators' words: how often they are listed, how many at the most, and how many are said and not done with. */
+#define FLEET_WORDS_NS (5 * NS_PER_S)
+#define FLEET_WORDS 64u
+#define FLEET_SAYINGS 8u
+/*
+ * One without an end, and one that ends others, is kept so long after somebody has last renewed it; what Redis has lost
+ * is said again by who has seen it there within half of that.
+ */
+#define FLEET_WORD_KEPT_NS NS_PER_DAY
+#define FLEET_WORD_MAX_NS (366 * NS_PER_DAY)
+/* Others are counted that obey a word for so long after it was said. */
+#define FLEET_OBEYING_NS NS_PER_MINUTE
+/* What is not listed for so long on one connection is over. */
+#define FLEET_WORD_GRACE_NS (10 * NS_PER_S)
+/* "TOKEN SAID END WORD HOST USER" */
+#define FLEET_WORD_TEXT (16 + 17 + 17 + 3 + FLEET_HOST_MAX + PROGRAM_NAME_MAX + 2)
 #define FLEET_NAMES_AT_ONCE 16u
 /* A pause's length is known for so long after it. */
 #define FLEET_PAUSE_KEPT_NS NS_PER_MINUTE
@@ -87,6 +104,9 @@ enum fleet_command_kind {
     COMMAND_NAMES,        /* of hosts `asked` */
     COMMAND_COUNT_HOSTS,
     COMMAND_CLAIM, /* who has it; of claim `of` */
+    COMMAND_WORD_LIST,
+    COMMAND_WORD,    /* an operator's, of circuit `of` */
+    COMMAND_OBEYING, /* how many obey saying `of` */
 };
 
 enum fleet_lease { LEASE_FREE, LEASE_MINE, LEASE_OTHERS };
@@ -95,6 +115,29 @@ enum fleet_phase {
     FLEET_FOLLOWS, /* held while the fleet is open */
     FLEET_PROBES,  /* has the lease: its circuit's next call is the probe */
     FLEET_RECALLS, /* nobody came: held again, and gives the lease back when no probe has begun by the next look */
+};
+
+/* An operator's word, as Redis has it. */
+struct fleet_spoken {
+    uint64_t token; /* 0: none */
+    enum forced word;
+    uint64_t said_ms, end_ms;   /* the server's time; 0: without an end */
+    uint64_t end_ns;            /* ours */
+    uint64_t score, seen_ns;    /* as it is listed; when it last was */
+    bool is_listed, is_wanted;  /* in the last list; to be read */
+    uint64_t obeyed, told;      /* the token of what this host obeys, and of what it has said to obey */
+    uint64_t news;              /* the token of which there was news */
+    char user[PROGRAM_NAME_MAX], host[FLEET_HOST_MAX];
+    char text[FLEET_WORD_TEXT]; /* the whole */
+};
+
+/* A word that was said here. */
+struct fleet_saying {
+    uint64_t token; /* 0: a free place */
+    uint64_t said_ns, obeying;
+    uint32_t circuit;
+    bool is_said;
+    struct fleet_spoken spoken;
 };
 
 /* A mark that one circuit's healing bears. */
@@ -125,6 +168,7 @@ struct fleet_circuit {
     uint64_t listed_until_ms;
     uint64_t open_until_ns;
     struct fleet_wish told; /* what was wished for when there was last news */
+    struct fleet_spoken spoken;
     uint64_t votes, callers;
     /* For who looks (fleet_hosts.c); 0: not asked, or not answered, since it is closed everywhere. */
     uint64_t voters[FLEET_VOTERS_SHOWN], voters_all;
@@ -190,6 +234,11 @@ struct fleet {
     uint32_t reading_count;
     uint64_t commands; /* sent so far */
     struct fleet_claiming claims[FLEET_CLAIMS];
+    /* Operators' words (fleet_spoken.c). */
+    struct fleet_saying sayings[FLEET_SAYINGS];
+    uint64_t words_ns;       /* when they were last asked for; 0: not on this connection */
+    uint64_t words_since_ns; /* since when all of them are known; 0: they are not */
+    bool words_listed;       /* in this round */
     /* For who looks (fleet_hosts.c). */
     uint64_t number; /* `host` as a number */
     uint64_t heard_ns, here_ns, named_ns, troubles_ns, hosts_ns, hosts;
@@ -220,6 +269,13 @@ void fleet_claim_take(struct fleet *fleet, uint32_t number, const struct fleet_r
 void fleet_claims_end(struct fleet *fleet, const char *why);
 /* The claim to an opening lives on with it. */
 void fleet_claim_keep(struct fleet *fleet, struct fleet_circuit *circuit, uint64_t now_ns);
+
+/* Operators' words: whether they are to be listed in this round; what follows; what was answered (fleet_spoken.c). */
+bool fleet_spoken_asks(struct fleet *fleet, uint64_t now_ns);
+void fleet_spoken_turn(struct fleet *fleet, uint64_t now_ns);
+void fleet_spoken_take_item(struct fleet_circuit *circuit, uint64_t score, uint64_t now_ns);
+void fleet_spoken_take(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply, uint64_t now_ns);
+void fleet_spoken_end(struct fleet *fleet);
 
 /*
  * The number of a circuit's place, taken if it has none; but not where there are so many already of circuits that this

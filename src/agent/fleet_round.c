@@ -38,12 +38,15 @@ static void read_all(struct fleet *fleet, uint64_t now_ns)
 {
     begin_stage(fleet, STAGE_READING, now_ns);
     fleet->look_ns = now_ns;
-    fleet->is_nudged = false;
     fleet->reading_count = 0;
     fleet_ask_time(fleet);
-    if (!fleet->time_known)
+    if (!fleet->time_known) {
+        fleet->is_nudged = false;
         return;
+    }
     fleet_ask_list(fleet, COMMAND_OPEN_LIST, now_ns);
+    if (fleet_spoken_asks(fleet, now_ns))
+        fleet_ask_words(fleet, now_ns);
     const bool asks_troubles = fleet->has_share || now_ns - fleet->troubles_ns >= FLEET_SHOW_NS;
     if (asks_troubles) {
         fleet->troubles_ns = now_ns;
@@ -55,6 +58,7 @@ static void read_all(struct fleet *fleet, uint64_t now_ns)
         if (is_read(&fleet->circuits[i], now_ns))
             fleet->reading[fleet->reading_count++] = i;
     }
+    fleet->is_nudged = false;
     for (uint32_t at = 0; at < fleet->reading_count; at += FLEET_READ_AT_ONCE) {
         const uint32_t left = fleet->reading_count - at;
         fleet_ask_circuits(fleet, at, left < FLEET_READ_AT_ONCE ? left : FLEET_READ_AT_ONCE);
@@ -148,9 +152,11 @@ static void act(struct fleet *fleet, uint64_t now_ns)
         note(fleet, circuit, now_ns);
         if (circuit->voted_ns == now_ns)
             fleet_claim_keep(fleet, circuit, now_ns);
-        if (!circuit->here && !circuit->troubled && !fleet_is_open(circuit, now_ns))
+        if (!circuit->here && !circuit->troubled && !fleet_is_open(circuit, now_ns) && circuit->spoken.token == 0 &&
+            !circuit->spoken.is_wanted && !circuit->spoken.is_listed)
             circuit->name[0] = '\0'; /* nothing is known of it any more */
     }
+    fleet_spoken_turn(fleet, now_ns);
     fleet_hosts_turn(fleet, now_ns);
     fleet_claims_turn(fleet, now_ns);
 }

@@ -10,6 +10,7 @@
 
 #include "agent/fleet_joined.h"
 #include "agent/fleet_link.h"
+#include "agent/fleet_operator.h"
 #include "agent/fleet_secret.h"
 #include "agent/fleet_self.h"
 #include "agent/fleet_show.h"
@@ -113,6 +114,7 @@ static void look_at_circuit(struct membership *membership, uint32_t index, const
         return;
     const struct fleet_view view =
         fleet_joined_look(membership->fleet, &membership->guard, joined, index, target, now_ns, real_ns);
+    fleet_operator_obey(membership->fleet, &membership->guard, joined, index, target->mode, now_ns, real_ns);
     fleet_show_circuit(&membership->showing, &view, key, target->fleet_quorum);
 }
 
@@ -137,6 +139,24 @@ static void place_elsewhere(struct membership *membership, const char *name, uin
         circuits_find(membership->guard.segment, target, end + 1, now_ns);
         membership->placed++;
     }
+}
+
+static bool is_member(void *context, const char *target)
+{
+    return fleet_target(context, target) != NULL;
+}
+
+/* What operators on this host have to say to the fleet. */
+static void take_orders(struct membership *membership, const struct watched *watched, const char *trouble,
+                        uint64_t now_ns)
+{
+    const struct fleet_orders orders = {.segment = watched->writable,
+                                        .fleet = membership->fleet,
+                                        .trouble = trouble,
+                                        .is_member = is_member,
+                                        .context = membership};
+
+    fleet_operator_orders(&orders, now_ns);
 }
 
 /* --- one segment ------------------------------------------------------------------------------------------------------ */
@@ -200,6 +220,7 @@ static void look(struct watched *watched, uint64_t now_ns)
         leave(membership, now_ns);
         if (is_wanted)
             fleet_show_ends(&membership->showing, NULL, false, "");
+        take_orders(membership, watched, "no `fleet` in [agent] says where its Redis is", now_ns);
         return;
     }
     if (membership->fleet == NULL)
@@ -207,6 +228,7 @@ static void look(struct watched *watched, uint64_t now_ns)
     if (membership->fleet == NULL)
         return;
     say_trouble();
+    take_orders(membership, watched, fleet_link_works(state.link) ? "" : fleet_link_trouble(state.link), now_ns);
     unsigned int placed = 0;
     for (uint32_t cursor = 0;
          placed < PLACED_AT_ONCE && (name = fleet_elsewhere(membership->fleet, &cursor, real_ns)) != NULL; placed++)

@@ -24,11 +24,12 @@ static const char help_end[] =
     "  -p, --policy FILE  only those of this policy. One that is not in use yet is told beforehand: the first program\n"
     "                     that starts under it obeys; since nobody runs, the exit status is 1 all the same\n" WHOSE_HELP
     "%s"
+    "      --fleet        on all hosts of the fleet (scope = fleet): this host's agent tells them\n"
     "  -h, --help         this text\n"
     "      --version      the version\n"
     "\n"
-    "Exit status 0: every DEST was reached, 1: one has no circuit, can't be reached, or no program that runs obeys,\n"
-    "2: wrong usage.\n";
+    "Exit status 0: every DEST was reached, 1: one has no circuit, can't be reached, or no program that runs (with\n"
+    "--fleet: no host) obeys, 2: wrong usage.\n";
 static const char help_for_time[] =
     "      --for TIME     for so long (90s, 10m, 2h); then it goes by its own rules again, by itself\n";
 
@@ -39,15 +40,15 @@ struct word {
 
 static const struct word words[FORCED_WORDS] = {
     [FORCED_NONE] = {FORCED_NONE, "auto",
-                     "Usage: sockfuse auto [-p FILE] DEST...\n"
+                     "Usage: sockfuse auto [-p FILE] [--fleet] DEST...\n"
                      "Gives a circuit back that `sockfuse open` or `sockfuse close` forced: from now on it\n"
                      "goes by its own rules again.\n"},
     [FORCED_OPEN] = {FORCED_OPEN, "open",
-                     "Usage: sockfuse open [-p FILE] [--for TIME] DEST...\n"
+                     "Usage: sockfuse open [-p FILE] [--for TIME] [--fleet] DEST...\n"
                      "Forces a circuit open: every call to DEST fails at once, until `sockfuse close` or\n"
                      "`sockfuse auto`, or for a time.\n"},
     [FORCED_CLOSED] = {FORCED_CLOSED, "close",
-                       "Usage: sockfuse close [-p FILE] [--for TIME] DEST...\n"
+                       "Usage: sockfuse close [-p FILE] [--for TIME] [--fleet] DEST...\n"
                        "Forces a circuit closed: no call to DEST is refused, whatever fails, until `sockfuse open` or\n"
                        "`sockfuse auto`, or for a time. Failures counted so far are forgotten.\n"},
 };
@@ -56,6 +57,7 @@ static const struct word words[FORCED_WORDS] = {
 struct order {
     const struct word *word;
     uint64_t for_ns; /* 0: without an end */
+    bool fleet;
 };
 
 static int act(const struct order *order, const struct whose *choice, char **destinations)
@@ -66,6 +68,7 @@ static int act(const struct order *order, const struct whose *choice, char **des
     if (!clock_start(environment("SOCKFUSE_CLOCK")))
         warnx("SOCKFUSE_CLOCK: %s holds no eight bytes of time; the real clock serves", environment("SOCKFUSE_CLOCK"));
     forcing_start(&forcing, order->word->forced, order->for_ns);
+    forcing.fleet = order->fleet;
     select_open(&selection, choice, false);
     select_warn_of_builds(&selection);
     const bool missed = select_missed(&selection);
@@ -102,6 +105,7 @@ static int command(int argc, char **argv, enum forced forced)
         COMMON_OPTIONS,
         WHOSE_OPTIONS,
         {"for", required_argument, NULL, OPTION_FOR},
+        {"fleet", no_argument, NULL, OPTION_FLEET},
         {NULL, 0, NULL, 0},
     };
     struct order order = {.for_ns = 0};
@@ -115,6 +119,9 @@ static int command(int argc, char **argv, enum forced forced)
             return help(order.word);
         case OPTION_VERSION:
             return print_version();
+        case OPTION_FLEET:
+            order.fleet = true;
+            break;
         case OPTION_FOR:
             if (forced == FORCED_NONE) {
                 warnx("auto: --for is for open and close; what is given back stays so");

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cli/audience.h"
 #include "cli/cli.h"
+#include "cli/fleet_forcing.h"
 #include "view/duration.h"
 #include "cli/meant.h"
 #include "view/rows.h"
@@ -42,8 +43,8 @@ void forcing_end(struct forcing *forcing)
 
 /* --- one circuit -------------------------------------------------------------------------------------------------- */
 
-static void say(const struct audience *audience, const char *destination, const char *target, const char *what,
-                const char *before)
+void forcing_say(const struct audience *audience, const char *destination, const char *target, const char *what,
+                 const char *before)
 {
     print_safely(destination, stdout);
     if (strcmp(destination, target) != 0) {
@@ -113,7 +114,7 @@ static void set_word(struct forcing *forcing, const struct audience *audience, u
     const char *name = wanted.word == FORCED_OPEN ? "forced open" : "forced closed";
     if (present.word == wanted.word && present.end_ns == 0 && wanted.end_ns == 0) {
         what = wanted.word == FORCED_NONE ? copy_text("was not forced") : format_text("is %s already", name);
-        say(audience, destination, target_name, what, NULL);
+        forcing_say(audience, destination, target_name, what, NULL);
     } else {
         forcing->command.segment = audience->segment;
         force_set(&forcing->command, forcing->user, circuit, wanted, mode, forcing->now_ns);
@@ -125,7 +126,7 @@ static void set_word(struct forcing *forcing, const struct audience *audience, u
         } else {
             what = copy_text(name);
         }
-        say(audience, destination, target_name, what, before);
+        forcing_say(audience, destination, target_name, what, before);
     }
     free(what);
     free(before);
@@ -136,6 +137,10 @@ static void force(struct forcing *forcing, struct audience *audience, const stru
     const char *target_name = circuit_meant->target_name, *destination = circuit_meant->destination;
     if (is_again(forcing, audience, target_name, destination))
         return;
+    if (forcing->fleet) {
+        fleet_forcing_act(forcing, audience, target_name, destination);
+        return;
+    }
     uint32_t circuit = circuits_find(audience->segment, target_name, destination, forcing->now_ns);
     if (circuit == CIRCUIT_INDEX_NONE) {
         warnx("%s: there is no place for one more circuit in %s", destination, audience->segment->path);

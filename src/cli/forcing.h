@@ -30,6 +30,7 @@ struct forcing_circuit {
 struct forcing {
     enum forced word;
     uint64_t for_ns; /* 0: without an end */
+    bool fleet;      /* all hosts of the fleet are to obey; set it after forcing_start */
     struct guard command;
     char user[PROGRAM_NAME_MAX];
     uint64_t now_ns;
@@ -48,6 +49,11 @@ struct forcing {
 /* Reads the circuits' clock. End it with forcing_end. */
 void forcing_start(struct forcing *forcing, enum forced word, uint64_t for_ns);
 void forcing_end(struct forcing *forcing);
+
+struct audience;
+/* "DESTINATION (TARGET) of POLICY: WHAT, was BEFORE", the beginning of a line. */
+void forcing_say(const struct audience *audience, const char *destination, const char *target, const char *what,
+                 const char *before);
 
 /* A destination or a target's name in all policies that are selected. False: it was not done. */
 bool forcing_act(struct forcing *forcing, const char *text, struct selection *selection);

@@ -90,6 +90,12 @@ enum forced force_obey(const struct guard *guard, uint32_t circuit, enum target_
 struct force force_set(const struct guard *guard, const char *user, uint32_t circuit, struct force force,
                        enum target_mode mode, uint64_t now_ns)
 {
+    return force_set_by(guard, user, NULL, circuit, force, mode, now_ns);
+}
+
+struct force force_set_by(const struct guard *guard, const char *user, const char *host, uint32_t circuit,
+                          struct force force, enum target_mode mode, uint64_t now_ns)
+{
     struct circuit_entry *entry = circuits_entry(guard->segment, circuit);
     struct transitions transitions;
 
@@ -109,6 +115,7 @@ struct force force_set(const struct guard *guard, const char *user, uint32_t cir
         .from = from,
         .to = state_met(&entry->circuit, force.word, mode, now_ns),
         .lasts_ns = force.end_ns > now_ns ? force.end_ns - now_ns : 0,
+        .host = host,
     };
     report_forced(guard, user, circuit, &forcing, now_ns);
     return former;

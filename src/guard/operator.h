@@ -37,5 +37,8 @@ enum target_mode force_mode(enum forced forced, const struct target *target);
  */
 struct force force_set(const struct guard *guard, const char *user, uint32_t circuit, struct force force,
                        enum target_mode mode, uint64_t now_ns);
+/* The same of a word for a whole fleet: `host` is where it was said; NULL: nowhere else. */
+struct force force_set_by(const struct guard *guard, const char *user, const char *host, uint32_t circuit,
+                          struct force force, enum target_mode mode, uint64_t now_ns);
 
 #endif

@@ -340,6 +340,8 @@ APART void report_forced(const struct guard *guard, const char *user, uint32_t c
     event.reason = REASON_FORCED;
     event.kind = (uint8_t)forcing->forced;
     event.pause_ns = forcing->lasts_ns;
+    if (forcing->host != NULL)
+        copy_text(event.hosts, forcing->host, sizeof event.hosts);
     journal_append(guard->segment, &event);
     rearm(guard, circuit, REFUSAL_NOTE_FORCED);
 }

@@ -70,6 +70,7 @@ struct forcing {
     enum forced forced;
     enum circuit_state from, to;
     uint64_t lasts_ns; /* until its end; 0: it has none */
+    const char *host;  /* of the fleet, where it was said; NULL: it is of this host alone */
 };
 void report_forced(const struct guard *guard, const char *user, uint32_t circuit, const struct forcing *forcing,
                    uint64_t now_ns);

@@ -40,6 +40,18 @@ static void add_hosts(struct text *text, const struct event *event)
     text_add_printable(text, hosts);
 }
 
+void event_add_fleet_host(struct text *text, const struct event *event)
+{
+    char host[sizeof event->hosts + 1] = "";
+
+    memcpy(host, event->hosts, sizeof event->hosts);
+    if (host[0] == '\0')
+        return;
+    text_add(text, " at ");
+    text_add_printable(text, host);
+    text_add(text, " (fleet)");
+}
+
 void event_add_held(struct text *text, const struct event *event)
 {
     if (event->reason == HOLD_CHECK_PASSED) {

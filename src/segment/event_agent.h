@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "segment/event.h"
 
+/* Of an operator's word for a whole fleet, where it was said. */
+void event_add_fleet_host(struct text *text, const struct event *event);
 void event_add_held(struct text *text, const struct event *event);
 void event_add_alert(struct text *text, const struct event *event);
 

@@ -236,6 +236,8 @@ static void add_json_forced(struct text *text, const struct event *event)
     add_string(text, "reason", transition_reason_name(event->reason), SIZE_MAX);
     if (ended || event->pause_ns > 0)
         add_number(text, ended ? "ended_ago_ms" : "for_ms", event->pause_ns / NS_PER_MS);
+    if (event->hosts[0] != '\0')
+        add_string(text, "hosts", event->hosts, sizeof event->hosts);
 }
 
 /* A number of which 0 is none. */

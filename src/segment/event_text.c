@@ -273,6 +273,7 @@ static void add_line_forced(struct text *text, const struct event *event)
         event_add_long_duration(text, event->pause_ns / NS_PER_MS);
     }
     add_line_user(text, event);
+    event_add_fleet_host(text, event);
 }
 
 size_t event_outage_text(const struct event *event, char *buffer, size_t size)

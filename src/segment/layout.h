@@ -20,6 +20,7 @@
 #include "segment/circuit_kept.h"
 #include "segment/event.h"
 #include "segment/evidence_model.h"
+#include "segment/fleet_order_model.h"
 #include "segment/fleet_shown.h"
 #include "segment/learnt.h"
 #include "segment/process_alive.h"
@@ -190,11 +191,27 @@ struct fleet_board_slot {
     struct stamp stamp;
     struct fleet_shown shown;
 };
+/* What is asked of the fleet by who is on this host, and what is obeyed of it (fleet_order.h). */
+struct fleet_order_slot {
+    struct stamp stamp;
+    struct fleet_order order;
+};
+struct fleet_answer_slot {
+    struct stamp stamp;
+    struct fleet_answer answer;
+};
+struct fleet_obeyed_slot {
+    struct stamp stamp;
+    struct fleet_obeyed obeyed;
+};
 struct fleet_board {
-    _Atomic uint32_t written; /* how often */
-    uint32_t reserved;
+    _Atomic uint32_t written; /* how often, by agents */
+    _Atomic uint32_t ordered; /* by commands */
     struct fleet_head_slot head;
     struct fleet_board_slot circuits[FLEET_SHOWN];
+    struct fleet_order_slot orders[FLEET_ORDERS];
+    struct fleet_answer_slot answers[FLEET_ORDERS];
+    struct fleet_obeyed_slot obeyed[FLEET_OBEYED];
 };
 
 /* Where the tables begin, and the size of the base. */
@@ -300,6 +317,7 @@ LAYOUT_PIN(segment_header, identity, 512);
 _Static_assert(sizeof(struct segment_header) == 4608, "pinned");
 LAYOUT_PIN(fleet_board, head, 8);
 LAYOUT_PIN(fleet_board, circuits, 296);
+LAYOUT_PIN(fleet_board, orders, 18472);
 _Static_assert(sizeof(struct fleet_board_slot) == 568, "pinned");
 #undef LAYOUT_PIN
 

@@ -200,8 +200,10 @@ static void add_forced(struct explanation *explanation)
         return;
     const char *word = forced_name(row->forced);
     if (explanation->has_forcing && said->kind == row->forced)
-        add(explanation, "forced", "%s forced it %s %s ago: its own state decides nothing", said->program, word,
-            span_format(span_since(said->mono_ns, explanation->now_ns), span));
+        add(explanation, "forced", "%s%s%.*s forced it %s %s ago%s: its own state decides nothing", said->program,
+            said->hosts[0] != '\0' ? " at " : "", (int)sizeof said->hosts, said->hosts, word,
+            span_format(span_since(said->mono_ns, explanation->now_ns), span),
+            said->hosts[0] != '\0' ? ", for the fleet" : "");
     else
         add(explanation, "forced", "it was forced %s: its own state decides nothing", word);
 }

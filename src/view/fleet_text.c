@@ -166,5 +166,14 @@ void fleet_print(const struct rows *rows, const struct segment *segment, uint64_
             printf(": %s\n", text);
         }
         free(text);
+        if (row->fleet.is_forced) {
+            fputs("  fleet: ", stdout);
+            print_safely(row->destination, stdout);
+            printf(": forced %s by ", forced_name(row->forced));
+            print_safely(row->fleet.obeyed.user, stdout);
+            fputs(" at ", stdout);
+            print_safely(row->fleet.obeyed.host, stdout);
+            fputs(", for the fleet\n", stdout);
+        }
     }
 }

@@ -17,6 +17,14 @@ void row_fleet_read(struct row_fleet *fleet, const struct segment *segment, cons
     fleet->is_known = fleet_board_find(segment, circuits_key(target, destination), now_ns, &fleet->shown);
 }
 
+void row_fleet_read_forced(struct row_fleet *fleet, const struct segment *segment, const char *target,
+                           const char *destination, struct force force)
+{
+    fleet->is_forced = force.word != FORCED_NONE &&
+                       fleet_obeyed_find(segment, circuits_key(target, destination), &fleet->obeyed) &&
+                       fleet->obeyed.forced == forced_pack(force);
+}
+
 void row_fleet_json(struct json *json, const struct row_fleet *fleet, const struct target *target, uint64_t now_ns)
 {
     const struct fleet_shown *const shown = &fleet->shown;
@@ -29,6 +37,14 @@ void row_fleet_json(struct json *json, const struct row_fleet *fleet, const stru
     quorum_format(target->fleet_quorum, quorum, sizeof quorum);
     json_string(json, "quorum", quorum);
     json_bool(json, "known", fleet->is_known);
+    if (fleet->is_forced) {
+        json_open(json, "forced_by", '{');
+        json_string(json, "user", fleet->obeyed.user);
+        json_string(json, "host", fleet->obeyed.host);
+        json_close(json, '}');
+    } else {
+        json_null(json, "forced_by");
+    }
     if (fleet->is_known) {
         json_unsigned(json, "told_ms_ago", (now_ns - shown->told_ns) / NS_PER_MS);
         json_bool(json, "open", shown->is_open != 0);

@@ -12,13 +12,20 @@
 
 #include "policy/policy_model.h"
 #include "segment/fleet_board.h"
+#include "segment/fleet_order.h"
+#include "segment/forced.h"
 #include "view/json.h"
 
 struct row_fleet {
     bool is_known; /* something is told of it now */
     struct fleet_shown shown;
+    bool is_forced; /* the operator's word that holds here is one for the fleet */
+    struct fleet_obeyed obeyed;
 };
 
+/* Of a circuit that is forced, as its entry has it: whether that is by a word for the fleet. */
+void row_fleet_read_forced(struct row_fleet *fleet, const struct segment *segment, const char *target,
+                           const char *destination, struct force force);
 void row_fleet_read(struct row_fleet *fleet, const struct segment *segment, const char *target, const char *destination,
                     uint64_t now_ns);
 /* The member `fleet`: an object, or null where the target is in no fleet. */

@@ -83,6 +83,7 @@ static void read_circuit(struct row *row, const struct segment *segment, uint32_
     read_hold(row, segment, now_ns);
     if (row->target != NULL && row->target->scope == SCOPE_FLEET)
         row_fleet_read(&row->fleet, segment, row->target_name, row->destination, now_ns);
+    row_fleet_read_forced(&row->fleet, segment, row->target_name, row->destination, force);
     if (row->target != NULL && row->target->max_connections != 0)
         row->connections = bulkhead_count(segment, index);
     row_faults_read(&row->faults, segment, index);
