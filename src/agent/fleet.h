@@ -25,8 +25,9 @@
 #define FLEET_CIRCUIT_NONE UINT32_MAX
 /* Bytes of a host's name, as others are shown it, with the end. */
 #define FLEET_HOST_MAX 49u
+#define FLEET_TAG_BITS 20u
 
-/* One command for Redis. `tag` comes back with its reply. All is the sender's only until it returns. */
+/* One command for Redis. `tag`, of FLEET_TAG_BITS, comes back with its reply. All is the sender's only until it returns. */
 struct fleet_command {
     uint32_t tag;
     unsigned int count;

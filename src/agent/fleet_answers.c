@@ -11,7 +11,6 @@
 #include "agent/fleet_words.h"
 #include "base/text.h"
 
-#define TAG_KIND 16u
 #define ELSEWHERE_MAX (FLEET_CIRCUITS / 2)
 _Static_assert(ELSEWHERE_MAX >= FLEET_LISTED_MAX, "all of a list has room");
 
@@ -201,6 +200,16 @@ static void take_count(struct fleet *fleet, uint64_t *count, const struct fleet_
     *count = reply->number < UINT32_MAX ? (uint64_t)reply->number : UINT32_MAX;
 }
 
+/* Fewer than before: some have gone, or Redis has forgotten; this host says again that it is there. */
+static void take_hosts(struct fleet *fleet, const struct fleet_reply *reply)
+{
+    const uint64_t before = fleet->hosts;
+
+    take_count(fleet, &fleet->hosts, reply);
+    if (fleet->hosts < before || fleet->hosts == 0)
+        fleet->here_ns = fleet->named_ns = 0;
+}
+
 /* A healing that came between the count and the announcement: what was counted is of before. */
 static void take_late_healing(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply)
 {
@@ -241,7 +250,7 @@ static void take(struct fleet *fleet, enum fleet_command_kind kind, uint32_t of,
             take_count(fleet, &fleet->sayings[of].obeying, reply);
         return;
     case COMMAND_COUNT_HOSTS:
-        take_count(fleet, &fleet->hosts, reply);
+        take_hosts(fleet, reply);
         return;
     case COMMAND_READ:
         take_circuits(fleet, of, reply, now_ns);
@@ -280,7 +289,7 @@ void fleet_answer(struct fleet *fleet, uint32_t tag, const struct fleet_reply *r
     if (!fleet->is_connected || fleet->has_failed || fleet->awaited == 0)
         return;
     fleet->awaited--;
-    take(fleet, (enum fleet_command_kind)(tag >> TAG_KIND), tag & ((1u << TAG_KIND) - 1), reply, now_ns);
+    take(fleet, (enum fleet_command_kind)(tag >> COMMAND_KIND_AT), tag & ((1u << COMMAND_KIND_AT) - 1), reply, now_ns);
     if (!fleet->has_failed && fleet->awaited == 0)
         fleet_stage_ends(fleet, now_ns);
 }

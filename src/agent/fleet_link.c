@@ -13,7 +13,7 @@
 #include "base/text.h"
 
 /* A reply's tag has the member's number above the member's own. */
-#define TAG_BITS 20u
+#define TAG_BITS FLEET_TAG_BITS
 #define TAG_MASK ((1u << TAG_BITS) - 1)
 _Static_assert(LINK_MEMBERS <= 1u << (32 - TAG_BITS), "a number fits");
 

@@ -107,7 +107,12 @@ enum fleet_command_kind {
     COMMAND_WORD_LIST,
     COMMAND_WORD,    /* an operator's, of circuit `of` */
     COMMAND_OBEYING, /* how many obey saying `of` */
+    COMMAND_KINDS
 };
+/* In a reply's tag the kind stands above the number of what it is of. */
+#define COMMAND_KIND_AT 12u
+_Static_assert(FLEET_CIRCUITS <= 1u << COMMAND_KIND_AT && COMMAND_KINDS <= 1u << (FLEET_TAG_BITS - COMMAND_KIND_AT),
+               "both fit");
 
 enum fleet_lease { LEASE_FREE, LEASE_MINE, LEASE_OTHERS };
 
@@ -121,12 +126,12 @@ enum fleet_phase {
 struct fleet_spoken {
     uint64_t token; /* 0: none */
     enum forced word;
-    uint64_t said_ms, end_ms;   /* the server's time; 0: without an end */
-    uint64_t end_ns;            /* ours */
-    uint64_t score, seen_ns;    /* as it is listed; when it last was */
-    bool is_listed, is_wanted;  /* in the last list; to be read */
-    uint64_t obeyed, told;      /* the token of what this host obeys, and of what it has said to obey */
-    uint64_t news;              /* the token of which there was news */
+    uint64_t said_ms, end_ms;  /* the server's time; 0: without an end */
+    uint64_t end_ns;           /* ours */
+    uint64_t score, seen_ns;   /* as it is listed; when it last was */
+    bool is_listed, is_wanted; /* in the last list; to be read */
+    uint64_t obeyed, told;     /* the token of what this host obeys, and of what it has said to obey */
+    uint64_t news;             /* the token of which there was news */
     char user[PROGRAM_NAME_MAX], host[FLEET_HOST_MAX];
     char text[FLEET_WORD_TEXT]; /* the whole */
 };
@@ -274,7 +279,8 @@ void fleet_claim_keep(struct fleet *fleet, struct fleet_circuit *circuit, uint64
 bool fleet_spoken_asks(struct fleet *fleet, uint64_t now_ns);
 void fleet_spoken_turn(struct fleet *fleet, uint64_t now_ns);
 void fleet_spoken_take_item(struct fleet_circuit *circuit, uint64_t score, uint64_t now_ns);
-void fleet_spoken_take(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply, uint64_t now_ns);
+void fleet_spoken_take(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply,
+                       uint64_t now_ns);
 void fleet_spoken_end(struct fleet *fleet);
 
 /*

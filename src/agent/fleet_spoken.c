@@ -120,7 +120,10 @@ struct fleet_obedience fleet_word_obedience(const struct fleet *fleet, uint64_t 
     for (unsigned int i = 0; i < FLEET_SAYINGS; i++) {
         const struct fleet_saying *const saying = &fleet->sayings[i];
         if (saying->token == token && token != 0)
-            return (struct fleet_obedience){.is_said = true, .hosts = fleet->hosts, .obeying = saying->obeying};
+            return (struct fleet_obedience){
+                .is_said = true,
+                .hosts = fleet->hosts != 0 && fleet->hosts < saying->obeying ? saying->obeying : fleet->hosts,
+                .obeying = saying->obeying};
     }
     return (struct fleet_obedience){.is_said = false};
 }
@@ -185,8 +188,8 @@ static bool has_sayings(const struct fleet *fleet)
 
 bool fleet_spoken_asks(struct fleet *fleet, uint64_t now_ns)
 {
-    fleet->words_listed = fleet->words_ns == 0 || fleet->is_nudged || now_ns - fleet->words_ns >= FLEET_WORDS_NS ||
-                          has_sayings(fleet);
+    fleet->words_listed =
+        fleet->words_ns == 0 || fleet->is_nudged || now_ns - fleet->words_ns >= FLEET_WORDS_NS || has_sayings(fleet);
     if (!fleet->words_listed)
         return false;
     fleet->words_ns = now_ns;
@@ -207,7 +210,8 @@ void fleet_spoken_take_item(struct fleet_circuit *circuit, uint64_t score, uint6
     spoken->score = score;
 }
 
-void fleet_spoken_take(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply, uint64_t now_ns)
+void fleet_spoken_take(struct fleet *fleet, struct fleet_circuit *circuit, const struct fleet_reply *reply,
+                       uint64_t now_ns)
 {
     struct fleet_spoken *const spoken = &circuit->spoken;
     struct fleet_spoken now = {0};
@@ -256,6 +260,8 @@ static void look_at_word(struct fleet *fleet, struct fleet_circuit *circuit, uin
         fleet_keep_spoken(fleet, circuit, now_ns);
         spoken->score = server_ms + FLEET_WORD_KEPT_NS / NS_PER_MS;
     }
+    if (!circuit->here && spoken->token != 0 && spoken->word == FORCED_NONE)
+        spoken->obeyed = spoken->token; /* what is not here goes by no word */
     /* Who asks how many obey has no use of what comes later. */
     if (spoken->token != 0 && spoken->obeyed == spoken->token && spoken->told != spoken->token) {
         spoken->told = spoken->token;

@@ -3,10 +3,6 @@
  */
 #include "agent/fleet_wording.h"
 
-/* A reply's tag: what it is to, and of which circuit. */
-#define TAG_KIND 16u
-_Static_assert(FLEET_CIRCUITS <= 1u << TAG_KIND, "a number fits");
-
 void wording_start(struct wording *command, struct fleet *fleet)
 {
     command->fleet = fleet;
@@ -70,7 +66,7 @@ void wording_send(struct wording *command, enum fleet_command_kind kind, uint32_
         return;
     fleet->awaited++;
     fleet->commands++;
-    fleet->way.send(fleet->way.context, &(struct fleet_command){.tag = (uint32_t)kind << TAG_KIND | of,
+    fleet->way.send(fleet->way.context, &(struct fleet_command){.tag = (uint32_t)kind << COMMAND_KIND_AT | of,
                                                                 .count = command->count,
                                                                 .words = command->words,
                                                                 .lengths = command->lengths});

@@ -60,7 +60,8 @@ static bool wait_for_answer(const struct segment *segment, uint32_t place, uint6
     for (;;) {
         const uint64_t now_ns = clock_real_ns();
         const bool is_answered = fleet_order_answered(segment, place, answer) && answer->token == token;
-        if (is_answered && (answer->state == FLEET_ORDER_FAILED || (answer->hosts > 0 && answer->obeying >= answer->hosts)))
+        if (is_answered &&
+            (answer->state == FLEET_ORDER_FAILED || (answer->hosts > 0 && answer->obeying >= answer->hosts)))
             return true;
         if (is_answered && said_ns == 0)
             said_ns = now_ns;
@@ -86,8 +87,8 @@ static void say_answer(struct forcing *forcing, const struct audience *audience,
     if (all)
         printf("; %" PRIu32 " of %" PRIu32 " hosts obey\n", answer->obeying, answer->hosts);
     else if (answer->hosts > 0)
-        printf("; %" PRIu32 " of %" PRIu32 " hosts obey by now, the others when their agents hear of it\n", answer->obeying,
-               answer->hosts);
+        printf("; %" PRIu32 " of %" PRIu32 " hosts obey by now, the others when their agents hear of it\n",
+               answer->obeying, answer->hosts);
     else
         printf("; %" PRIu32 " host%s by now\n", answer->obeying, answer->obeying == 1 ? " obeys" : "s obey");
     forcing->reached += answer->obeying;

@@ -130,6 +130,7 @@ class Host:
 class Hosts(unittest.TestCase):
     """Some hosts, each with an agent, and one Redis."""
     quorum = "2"
+    host_count = HOSTS
 
     def keys(self):
         """More of the target's, as lines."""
@@ -147,7 +148,7 @@ class Hosts(unittest.TestCase):
         self.write(self.policy, f"[service]\nmatch = unix:{self.service.path}\nfailure_threshold = 2\njitter = 0%\n"
                                 f"reset_timeout = 3s\nscope = fleet\nfleet_quorum = {self.quorum}\n{self.keys()}")
         self.write(self.settings, f"[agent]\nfleet = redis+unix:{self.redis.path}\nlook_every = 100ms\n")
-        self.hosts = [Host(self, self, number) for number in range(HOSTS)]
+        self.hosts = [Host(self, self, number) for number in range(self.host_count)]
         for host in self.hosts:
             host.start_agent()
         self.assertTrue(eventually(lambda: all("watches" in host.says() for host in self.hosts), 60))
