@@ -12,8 +12,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "policy/value.h"
-#include "segment/fleet_order.h"
 #include "segment/segment.h"
 #include "view/output.h"
 #include "view/row_fleet.h"
@@ -71,57 +69,36 @@ static bool wait_for_answer(const struct segment *segment, uint32_t place, uint6
     }
 }
 
-static void say_answer(struct forcing *forcing, const struct audience *audience, const char *target_name,
-                       const char *destination, const struct fleet_answer *answer)
+void fleet_forcing_tell(const struct fleet_answer *answer)
 {
-    char span[VALUE_TEXT_MAX] = "";
-    const bool all = answer->hosts > 0 && answer->obeying >= answer->hosts;
-    const char *const word = forcing->word == FORCED_OPEN     ? "forced open in the fleet"
-                             : forcing->word == FORCED_CLOSED ? "forced closed in the fleet"
-                                                              : "given back in the fleet";
-    if (forcing->for_ns != 0)
-        value_format(&forcing_time, forcing->for_ns, span, sizeof span);
-    char *what = format_text("%s%s%s", word, forcing->for_ns != 0 ? " for " : "", span);
-    forcing_say(audience, destination, target_name, what, NULL);
-    free(what);
-    if (all)
+    if (answer->hosts > 0 && answer->obeying >= answer->hosts)
         printf("; %" PRIu32 " of %" PRIu32 " hosts obey\n", answer->obeying, answer->hosts);
     else if (answer->hosts > 0)
         printf("; %" PRIu32 " of %" PRIu32 " hosts obey by now, the others when their agents hear of it\n",
                answer->obeying, answer->hosts);
     else
         printf("; %" PRIu32 " host%s by now\n", answer->obeying, answer->obeying == 1 ? " obeys" : "s obey");
-    forcing->reached += answer->obeying;
 }
 
-void fleet_forcing_act(struct forcing *forcing, const struct audience *audience, const char *target_name,
-                       const char *destination)
+bool fleet_forcing_ask(const struct audience *audience, struct fleet_order *order, struct fleet_answer *answer)
 {
-    struct fleet_order order = {
-        .token = draw(), .asked_ns = clock_circuit_ns(), .for_ns = forcing->for_ns, .word = forcing->word};
-    struct fleet_answer answer;
-    char *why = why_not(audience, target_name, order.asked_ns);
+    order->token = draw();
+    order->asked_ns = clock_circuit_ns();
+    char *why = why_not(audience, order->target, order->asked_ns);
     if (why != NULL) {
-        warnx("%s%s: not said to the fleet: %s; %s", destination, audience->which, why, remedy);
+        warnx("%s%s: not said to the fleet: %s; %s", order->destination, audience->which, why, remedy);
         free(why);
-        forcing->failed++;
-        return;
+        return false;
     }
-    snprintf(order.user, sizeof order.user, "%s", forcing->user);
-    snprintf(order.target, sizeof order.target, "%s", target_name);
-    snprintf(order.destination, sizeof order.destination, "%s", destination);
-    const uint32_t place = fleet_order_give(audience->segment, &order);
-    if (!wait_for_answer(audience->segment, place, order.token, &answer)) {
-        flush_output();
+    const uint32_t place = fleet_order_give(audience->segment, order);
+    const bool is_answered = wait_for_answer(audience->segment, place, order->token, answer);
+    if (is_answered && answer->state == FLEET_ORDER_SAID)
+        return true;
+    flush_output();
+    if (is_answered)
+        warnx("%s%s: not said to the fleet: %s; %s", order->destination, audience->which, answer->trouble, remedy);
+    else
         warnx("%s%s: the agent has not said it to the fleet within %u s; it may still do so, if it goes on within ten",
-              destination, audience->which, (unsigned int)(SAYING_NS / NS_PER_S));
-        forcing->failed++;
-    } else if (answer.state == FLEET_ORDER_FAILED) {
-        flush_output();
-        warnx("%s%s: not said to the fleet: %s; %s", destination, audience->which, answer.trouble, remedy);
-        forcing->failed++;
-    } else {
-        forcing->done++;
-        say_answer(forcing, audience, target_name, destination, &answer);
-    }
+              order->destination, audience->which, (unsigned int)(SAYING_NS / NS_PER_S));
+    return false;
 }

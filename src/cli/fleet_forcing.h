@@ -10,13 +10,14 @@
 #define SOCKFUSE_CLI_FLEET_FORCING_H
 
 #include "cli/audience.h"
-#include "cli/forcing.h"
+#include "segment/fleet_order.h"
 
 /*
- * Gives the order for one circuit, waits some seconds for hosts to obey, and says on how many it holds, or why it was not
- * said. Counts into the forcing as forcing.c does.
+ * Gives the order, whose token and time are filled in here, and waits some seconds for hosts to obey. False: it was not
+ * said, or it is not known whether it was; why was told.
  */
-void fleet_forcing_act(struct forcing *forcing, const struct audience *audience, const char *target_name,
-                       const char *destination);
+bool fleet_forcing_ask(const struct audience *audience, struct fleet_order *order, struct fleet_answer *answer);
+/* The end of a line on which was said what was done: how many hosts obey. */
+void fleet_forcing_tell(const struct fleet_answer *answer);
 
 #endif

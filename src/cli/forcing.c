@@ -43,8 +43,8 @@ void forcing_end(struct forcing *forcing)
 
 /* --- one circuit -------------------------------------------------------------------------------------------------- */
 
-void forcing_say(const struct audience *audience, const char *destination, const char *target, const char *what,
-                 const char *before)
+static void say(const struct audience *audience, const char *destination, const char *target, const char *what,
+                const char *before)
 {
     print_safely(destination, stdout);
     if (strcmp(destination, target) != 0) {
@@ -114,7 +114,7 @@ static void set_word(struct forcing *forcing, const struct audience *audience, u
     const char *name = wanted.word == FORCED_OPEN ? "forced open" : "forced closed";
     if (present.word == wanted.word && present.end_ns == 0 && wanted.end_ns == 0) {
         what = wanted.word == FORCED_NONE ? copy_text("was not forced") : format_text("is %s already", name);
-        forcing_say(audience, destination, target_name, what, NULL);
+        say(audience, destination, target_name, what, NULL);
     } else {
         forcing->command.segment = audience->segment;
         force_set(&forcing->command, forcing->user, circuit, wanted, mode, forcing->now_ns);
@@ -126,10 +126,37 @@ static void set_word(struct forcing *forcing, const struct audience *audience, u
         } else {
             what = copy_text(name);
         }
-        forcing_say(audience, destination, target_name, what, before);
+        say(audience, destination, target_name, what, before);
     }
     free(what);
     free(before);
+}
+
+/* The same on all hosts. */
+static void force_fleet(struct forcing *forcing, const struct audience *audience, const char *target_name,
+                        const char *destination)
+{
+    static const char *const words[FORCED_WORDS] = {[FORCED_NONE] = "given back in the fleet",
+                                                    [FORCED_OPEN] = "forced open in the fleet",
+                                                    [FORCED_CLOSED] = "forced closed in the fleet"};
+    struct fleet_order order = {.for_ns = forcing->for_ns, .word = forcing->word};
+    struct fleet_answer answer;
+    char span[VALUE_TEXT_MAX] = "";
+    snprintf(order.user, sizeof order.user, "%s", forcing->user);
+    snprintf(order.target, sizeof order.target, "%s", target_name);
+    snprintf(order.destination, sizeof order.destination, "%s", destination);
+    if (!fleet_forcing_ask(audience, &order, &answer)) {
+        forcing->failed++;
+        return;
+    }
+    if (forcing->for_ns != 0)
+        value_format(&forcing_time, forcing->for_ns, span, sizeof span);
+    char *what = format_text("%s%s%s", words[forcing->word], forcing->for_ns != 0 ? " for " : "", span);
+    say(audience, destination, target_name, what, NULL);
+    free(what);
+    fleet_forcing_tell(&answer);
+    forcing->done++;
+    forcing->reached += answer.obeying;
 }
 
 static void force(struct forcing *forcing, struct audience *audience, const struct meant_circuit *circuit_meant)
@@ -138,7 +165,7 @@ static void force(struct forcing *forcing, struct audience *audience, const stru
     if (is_again(forcing, audience, target_name, destination))
         return;
     if (forcing->fleet) {
-        fleet_forcing_act(forcing, audience, target_name, destination);
+        force_fleet(forcing, audience, target_name, destination);
         return;
     }
     uint32_t circuit = circuits_find(audience->segment, target_name, destination, forcing->now_ns);

@@ -50,11 +50,6 @@ struct forcing {
 void forcing_start(struct forcing *forcing, enum forced word, uint64_t for_ns);
 void forcing_end(struct forcing *forcing);
 
-struct audience;
-/* "DESTINATION (TARGET) of POLICY: WHAT, was BEFORE", the beginning of a line. */
-void forcing_say(const struct audience *audience, const char *destination, const char *target, const char *what,
-                 const char *before);
-
 /* A destination or a target's name in all policies that are selected. False: it was not done. */
 bool forcing_act(struct forcing *forcing, const char *text, struct selection *selection);
 /* One circuit of one policy of the selection. False: it was not done, or reached nobody. */
