@@ -18,7 +18,7 @@
 
 /* So long the agent may take to say it, and then so long is waited for hosts that do not obey yet. */
 #define SAYING_NS (5 * NS_PER_S)
-#define OBEYING_NS (4 * NS_PER_S)
+#define OBEYING_NS (6 * NS_PER_S)
 #define LOOK_EVERY_NS (20 * NS_PER_MS)
 
 static const char remedy[] = "nothing was changed; without --fleet this host alone obeys";
