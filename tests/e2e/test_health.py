@@ -207,6 +207,21 @@ class WrongChecks(Health):
                 self.assertEqual([event["reason"] for event in self.held()], ["check-failed", "patience-over"])
                 self.ends(self.daemon)
 
+    def test_unless_it_is_told_otherwise_it_has_patience_for_five_pauses(self):
+        peer = Peer()
+        check, count = self.counting("exit 3")
+        self.start(Server(peer), check)
+        self.opened()
+        peer.is_ill = False
+        self.await_held()
+        for _ in range(5 * PAUSE // 2 - 1):
+            self.advance(count)
+        self.assertEqual(self.curl(), REFUSED_BY_CURL)
+        self.advance(count)
+        self.await_probe()
+        self.assertEqual(self.curl(), 0)
+        self.assertEqual([event["reason"] for event in self.held()], ["check-failed", "patience-over"])
+
     def test_one_that_says_well_for_ever_does_not_undo_the_back_off(self):
         check, count = self.counting("exit 0")
         self.start(Server(up=False), check)

@@ -30,6 +30,17 @@ print $s "GET / HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n";
 my @lines = <$s>; print $lines[-1];"""
 
 
+# The same with a limit of its own, in seconds: SO_SNDTIMEO.
+PATIENT = """import errno, socket, struct, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(sys.argv[2]), 0))
+try:
+    s.connect(("127.0.0.1", int(sys.argv[1])))
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
+
+
 class Retries(unittest.TestCase):
     def start(self, *servers, **keys):
         self.sandbox = Sandbox(self)
@@ -40,6 +51,15 @@ class Retries(unittest.TestCase):
     def failed(self, server):
         return [circuit["counters"]["failed"] for circuit in self.sandbox.circuits()
                 if circuit["destination"] == server.destination] + [0]
+
+    def test_a_program_that_waits_only_so_long_is_not_kept_longer(self):
+        brief, long = Server(up=False), Server(up=False)
+        self.start(brief, long, retry=2, retry_backoff="10s")
+        result = self.sandbox.run([PYTHON, "-c", PATIENT, brief.port, "2"])
+        self.assertEqual(result.stdout, "ECONNREFUSED\n", result)
+        self.sandbox.guard(brief, long, failure_threshold=100, failure_rate="0%", retry=2, retry_backoff="1ms")
+        self.assertEqual(self.sandbox.run([PYTHON, "-c", PATIENT, long.port, "60"]).stdout, "ECONNREFUSED\n")
+        self.assertEqual([self.sandbox.counters(server)["retries"] for server in (brief, long)], [0, 2])
 
     def test_programs_that_block_wait_for_a_server_that_comes_back(self):
         programs = {"python": [PYTHON, "-c", ASK], "bash": ["bash", "-c", BASH], "perl": ["perl", "-e", PERL],
