@@ -125,9 +125,13 @@ int askers_take_descriptor(struct askers *askers, uint32_t tid, int fd, uint32_t
             return -1;
         const int copy = (int)syscall(SYS_pidfd_getfd, thread->descriptor, fd, 0);
         *pid = thread->pid;
-        if (copy >= 0 || errno != ESRCH)
+        if (copy >= 0 || (errno != ESRCH && errno != EMFILE))
             return copy;
-        drop_thread(thread);
+        /* Where there is no room for one more, the other threads' give theirs. */
+        const bool all = errno == EMFILE;
+        for (struct asking_thread *at = askers->threads; at < askers->threads + THREADS_MAX; at++)
+            if (all ? at != thread : at == thread)
+                drop_thread(at);
     }
     return -1;
 }

@@ -26,6 +26,7 @@ static void note(const char *name, const char *text)
 void policy_names_read(char *text)
 {
     char *rest = NULL;
+    count = 0;
     for (char *word = text ? strtok_r(text, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest)) {
         char *addresses = strchr(word, '='), *more = NULL;
         if (!addresses)

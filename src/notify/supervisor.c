@@ -1,5 +1,5 @@
 /*
- * supervisor.c - the orphaned pair: how it comes to be, and what its keeper does. See notify.h.
+ * supervisor.c - the orphaned pair: how it comes to be. See notify.h.
  *
  * The keeper is made by a child that ends at once, so it has no parent among the program's processes, and the child
  * announces its end to nobody: a program finds no child, and no signal, that it did not make. First the keeper tries
@@ -9,25 +9,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "notify/filter.h"
+#include "notify/keeper.h"
 #include "notify/notify.h"
 #include "notify/socket_news.h"
-#include "notify/worker.h"
 
 #define HERE 0  /* of the pair of sockets: the program's end */
 #define THERE 1 /* the keeper's */
@@ -41,12 +39,6 @@ struct findings {
     char reason[NOTIFY_REASON_MAX]; /* "": it can be */
 };
 
-/* A child without a signal at its end, and without what libraries do at a fork. */
-static pid_t make_child(void)
-{
-    return (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
-}
-
 /* --- the keeper --------------------------------------------------------------------------------------------------- */
 
 /* Nothing of the program's is kept open, or in use, and nothing ends it but the end of the last whom it guards. */
@@ -57,6 +49,11 @@ static void stand_apart(int kept)
     sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_DFL);
     setsid();
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max; /* the program's own limit is the program's */
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
     (void)!chdir("/");
     const int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2 && null >= 0; fd++)
@@ -152,56 +149,6 @@ static bool send_descriptor(int to, int fd)
     return sendmsg(to, &message, MSG_NOSIGNAL) == 1;
 }
 
-/* Lets calls pass for a while, or for ever if `pause_ms` is -1. False: nobody is left who could ask. */
-static bool pass_all(int listener, struct in_hand *in_hand, int pause_ms)
-{
-    const uint64_t end_ns = clock_real_ns() + (uint64_t)(pause_ms < 0 ? 0 : pause_ms) * NS_PER_MS;
-    do {
-        struct pollfd ready = {.fd = listener, .events = POLLIN};
-        if (poll(&ready, 1, pause_ms) <= 0)
-            continue;
-        if (ready.revents & POLLIN) {
-            if (question_take(listener, &in_hand->question))
-                answer_pass(listener, in_hand->question.id);
-        } else if (ready.revents & (POLLHUP | POLLERR | POLLNVAL)) {
-            return false;
-        }
-    } while (pause_ms < 0 || clock_real_ns() < end_ns);
-    return true;
-}
-
-/* Starts workers, one after the other, and answers what a dead one had in its hand. */
-static void keep(const struct notify_wish *wish, int listener)
-{
-    struct in_hand *in_hand = mmap(NULL, sizeof *in_hand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    static struct in_hand own;
-    if (in_hand == MAP_FAILED) {
-        pass_all(listener, &own, -1);
-        return;
-    }
-    for (unsigned int deaths = 0;;) {
-        const uint64_t begun_ns = clock_real_ns();
-        int status = 0;
-        const pid_t worker = make_child();
-        if (worker == 0)
-            _exit(worker_run(wish, listener, in_hand));
-        if (worker > 0)
-            while (waitpid(worker, &status, __WALL) < 0 && errno == EINTR) {
-            }
-        if (worker > 0 && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_IS_DONE)
-            return;
-        if (in_hand->question.id != 0)
-            answer_pass(listener, in_hand->question.id);
-        in_hand->question.id = 0;
-        deaths = clock_real_ns() - begun_ns < SOON_NS ? deaths + 1 : 0;
-        if (deaths < DEATHS_IN_A_ROW)
-            continue;
-        deaths = 0;
-        if (!pass_all(listener, in_hand, PASSED_MS))
-            return;
-    }
-}
-
 static _Noreturn void be_keeper(const struct notify_wish *wish, pid_t program, const int ends[2])
 {
     struct findings findings = {.keeper = (uint32_t)getpid()};
@@ -220,7 +167,7 @@ static _Noreturn void be_keeper(const struct notify_wish *wish, pid_t program, c
     if (listener < 0)
         _exit(0);
     close(ends[THERE]);
-    keep(wish, listener);
+    keeper_run(wish, listener);
     _exit(0);
 }
 
@@ -229,9 +176,9 @@ static _Noreturn void be_keeper(const struct notify_wish *wish, pid_t program, c
 static bool make_keeper(const struct notify_wish *wish, const int ends[2])
 {
     const pid_t program = getpid();
-    const pid_t between = make_child();
+    const pid_t between = keeper_make_child();
     if (between == 0) {
-        if (make_child() == 0)
+        if (keeper_make_child() == 0)
             be_keeper(wish, program, ends);
         _exit(0);
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,6 +42,7 @@
 static struct worker {
     const struct policy *policy;
     int listener;
+    struct keeper_known keeper;
     struct in_hand *in_hand;
     struct segment segment;
     struct state_places places;
@@ -87,6 +89,7 @@ static bool start(const struct notify_wish *wish, int listener, struct in_hand *
 {
     const char *what;
     const uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
+    memset(&worker, 0, sizeof worker); /* a keeper that a worker made has that one's */
     worker.policy = wish->policy;
     worker.listener = listener;
     worker.in_hand = in_hand;
@@ -309,17 +312,30 @@ static bool look_around(uint64_t now_ns)
     return !segment_is_given_up(&worker.segment) && segment_is_current(&worker.segment);
 }
 
-int worker_run(const struct notify_wish *wish, int listener, struct in_hand *in_hand)
+/* The keeper is gone: another is made, so that each has one to answer for it. */
+static void renew_keeper(const struct notify_wish *wish)
+{
+    while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+        continue;
+    close(worker.keeper.process);
+    worker.keeper.process = worker.keeper.renew(wish, worker.listener, worker.in_hand);
+}
+
+enum worker_end worker_run(const struct notify_wish *wish, int listener, struct in_hand *in_hand,
+                           const struct keeper_known *keeper)
 {
     if (!start(wish, listener, in_hand))
         return WORKER_CANT;
     bool is_asked = true;
+    worker.keeper = *keeper;
     /* When all who were guarded are gone, it still waits for what their sockets' last news tells. */
     while (is_asked || worker.followers.count > 0) {
         struct pollfd ready[] = {{.fd = is_asked ? listener : -1, .events = POLLIN},
                                  {.fd = worker.followers.news.closes, .events = POLLIN},
-                                 {.fd = worker.followers.news.deaths, .events = POLLIN}};
+                                 {.fd = worker.followers.news.deaths, .events = POLLIN},
+                                 {.fd = worker.keeper.process, .events = POLLIN}};
         const int pause_ms = followers_look(&worker.followers);
+        atomic_fetch_add_explicit(&in_hand->beats, 1, memory_order_relaxed);
         if (poll(ready, sizeof ready / sizeof *ready, pause_ms >= 0 && pause_ms < 1000 ? pause_ms : 1000) < 0 &&
             errno != EINTR)
             return WORKER_BEGINS_ANEW;
@@ -328,6 +344,8 @@ int worker_run(const struct notify_wish *wish, int listener, struct in_hand *in_
             answer_next();
         else if (ready[0].revents & (POLLHUP | POLLERR | POLLNVAL))
             is_asked = false;
+        if (ready[3].revents & POLLIN)
+            renew_keeper(wish);
         if (!look_around(clock_real_ns()))
             return WORKER_BEGINS_ANEW;
     }

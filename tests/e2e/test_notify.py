@@ -100,6 +100,59 @@ func main() {
 	os.Exit(3)
 }
 """
+# PORT COUNT: dials so often from 64 goroutines, while every thread gets a signal each 50 microseconds.
+GO_STORM = r"""
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+func main() {
+	count, _ := strconv.Atoi(os.Args[2])
+	var next, refused, other int64
+	var all sync.WaitGroup
+	go func() {
+		for {
+			tasks, _ := os.ReadDir("/proc/self/task")
+			for _, task := range tasks {
+				tid, _ := strconv.Atoi(task.Name())
+				syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(tid), uintptr(syscall.SIGURG))
+			}
+			time.Sleep(50 * time.Microsecond)
+		}
+	}()
+	for i := 0; i < 64; i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for atomic.AddInt64(&next, 1) <= int64(count) {
+				connection, err := net.Dial("tcp", "127.0.0.1:"+os.Args[1])
+				if err == nil {
+					connection.Close()
+				}
+				if errors.Is(err, syscall.ECONNREFUSED) {
+					atomic.AddInt64(&refused, 1)
+				} else {
+					atomic.AddInt64(&other, 1)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	fmt.Println(refused, other)
+}
+"""
+# How many refusals a storm has; what the engine was built for are 100000.
+REFUSALS = int(os.environ.get("SOCKFUSE_TEST_REFUSALS", "8000"))
 
 
 def setUpModule():
@@ -134,10 +187,10 @@ class Notify(unittest.TestCase):
         self.assertTrue(eventually(lambda: {name: self.sandbox.counters(server)[name] for name in counters} == counters),
                         self.sandbox.circuit(server))
 
-    def go_client(self):
-        path, source = os.path.join(self.folder, "go-client"), os.path.join(self.folder, "client.go")
+    def go_client(self, text=GO_CLIENT, name="go-client"):
+        path, source = os.path.join(self.folder, name), os.path.join(self.folder, name + ".go")
         with open(source, "w", encoding="ascii") as file:
-            file.write(GO_CLIENT)
+            file.write(text)
         environment = {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOFLAGS": "",
                        "GOCACHE": os.path.join(self.folder, "cache"), "HOME": self.sandbox.home}
         subprocess.run(["go", "build", "-o", path, source], env=environment, check=True)
@@ -214,7 +267,15 @@ class Notify(unittest.TestCase):
                         found.append(int(pid))
             except OSError:
                 continue
-        return sorted(found)
+        return sorted(found, key=lambda pid: self.parent_of(pid) in found)
+
+    @staticmethod
+    def parent_of(pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return int(re.sub(r".*\) \S ", "", file.read()).split()[0])
+        except OSError:
+            return 0
 
     def test_a_worker_that_is_killed_has_a_successor_and_both_go_with_the_program(self):
         server = self.serve(answer_http)
@@ -223,13 +284,97 @@ class Notify(unittest.TestCase):
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertTrue(eventually(lambda: len(self.helpers()) == 2))
         keeper, worker = self.helpers()
-        with open(f"/proc/{worker}/stat", encoding="utf-8") as file:
-            self.assertEqual(int(re.sub(r".*\) \S ", "", file.read()).split()[0]), keeper)
+        self.assertEqual(self.parent_of(worker), keeper)
         server.down()
         os.kill(worker, signal.SIGKILL)
-        self.assertTrue(eventually(lambda: len(self.helpers()) == 2 and self.helpers()[1] != worker))
+        self.assertTrue(eventually(lambda: len(found := self.helpers()) == 2 and worker not in found))
         self.assertEqual(process.communicate("\n", 60)[0], "refused 6\n")
         self.assertTrue(eventually(lambda: not self.helpers()))
+
+    def each_is_judged_once(self, server, count):
+        """As many attempts as open the circuit, and those that were on the way then: all others are refusals."""
+        self.assertTrue(eventually(lambda: self.judged(server) == self.sandbox.counters(server)["admitted"]),
+                        self.sandbox.circuit(server))
+        counters = self.sandbox.counters(server)
+        self.assertEqual(counters["admitted"] + counters["refused"], count, counters)
+        self.assertGreaterEqual(counters["failed"], 4)
+        self.assertLess(counters["admitted"], 4 + 64, counters)
+
+    def judged(self, server):
+        counters = self.sandbox.counters(server)
+        return sum(counters[name] for name in ("succeeded", "failed", "neutral", "late"))
+
+    @unittest.skipUnless(shutil.which("go"), "go is not installed")
+    def test_under_a_storm_of_signals_no_goroutine_stalls_and_each_dial_is_judged_once(self):
+        client = self.go_client(GO_STORM, "go-storm")
+        server = self.serve(answer_http)
+        server.down()
+        result = self.sandbox.run([client, server.port, REFUSALS], env={"GOMAXPROCS": "4"})
+        self.assertEqual(result.output, (f"{REFUSALS} 0\n", "", 0))
+        self.each_is_judged_once(server, REFUSALS)
+
+    def test_of_eight_threads_none_stalls_and_each_connect_is_judged_once(self):
+        server = self.serve(answer_http)
+        server.down()
+        self.assertEqual(self.call(self.static, server, REFUSALS // 8, 0, 8).output, (f"refused {REFUSALS}\n", "", 0))
+        self.each_is_judged_once(server, REFUSALS)
+
+    @unittest.skipUnless(shutil.which("busybox"), "busybox is not installed")
+    def test_of_a_shell_and_its_programs_each_call_is_judged_once(self):
+        server = self.serve(answer_http)
+        server.down()
+        result = self.sandbox.run([SOCKFUSE, "run", "-p", self.sandbox.policy_path, "--engine", "notify",
+                                   shutil.which("busybox"), "sh", "-c",
+                                   "n=0; while [ $n -lt 60 ]; do busybox wget -q -O - http://127.0.0.1:$0/ && echo got; "
+                                   "n=$((n + 1)); done 2>&1 | grep -c refused", server.port], COMMAND)
+        self.assertEqual(result.output, ("60\n", "", 0))
+        self.each_is_judged_once(server, 60)
+
+    def storm(self, harm, count):
+        """Calls a port at which nobody listens from 8 threads, and harms helpers meanwhile: what the program said."""
+        server = self.serve(answer_http)
+        server.down()
+        process = self.sandbox.popen([self.static, server.port, 0, 0, 0, "/bin/sh", "-c",
+                                      f"read line; {self.static} {server.port} {count} 0 8; read line; "
+                                      f"exec {self.static} {server.port} 100 0 8"],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertTrue(eventually(lambda: len(self.helpers()) == 2))
+        self.addCleanup(process.kill)
+        harm(process)
+        self.assertTrue(eventually(lambda: len(self.helpers()) == 2))  # while calls pass there is no worker
+        process.stdin.write("\n")
+        said = process.communicate(timeout=300)[0]
+        self.assertTrue(eventually(lambda: not self.helpers()), self.helpers())
+        return server, said
+
+    def test_whichever_of_both_is_killed_the_other_makes_it_anew_and_no_connect_waits(self):
+        def kill_by_turns(process):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            for turn in range(12):
+                self.assertTrue(eventually(lambda: len(self.helpers()) == 2), "one of them stays alone")
+                for victim in self.helpers()[turn % 2:][:1]:
+                    os.kill(victim, signal.SIGKILL)
+                    eventually(lambda gone=victim: gone not in self.helpers())
+        server, said = self.storm(kill_by_turns, 4000)
+        self.assertEqual(said, "refused 32000\nrefused 800\n")
+        self.assertGreater(self.sandbox.counters(server)["refused"], 0)
+
+    def test_a_worker_that_stands_still_is_replaced_when_somebody_waits_for_it(self):
+        def stop(process):
+            os.kill(self.helpers()[1], signal.SIGSTOP)
+            process.stdin.write("\n")
+            process.stdin.flush()
+        self.assertEqual(self.storm(stop, 500)[1], "refused 4000\nrefused 800\n")
+
+    def test_with_few_descriptors_it_answers_all_the_same(self):
+        server = self.serve(answer_http)
+        server.down()
+        result = self.sandbox.run(["/bin/sh", "-c", 'ulimit -n 24; exec "$@"', "sh", SOCKFUSE, "run", "-p",
+                                   self.sandbox.policy_path, self.static, server.port, 100, 0, 16], COMMAND)
+        self.assertEqual(result.output, ("refused 1600\n", "", 0))
+        self.comes_to(server, failed=4)
+        self.assertGreaterEqual(self.sandbox.counters(server)["refused"], 1500)
 
     def test_where_somebody_else_is_asked_already_one_line_says_so_and_it_runs_unguarded(self):
         server = self.serve(answer_http)
