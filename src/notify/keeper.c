@@ -81,8 +81,8 @@ static void watch(const struct watched_worker *worker, int listener, const struc
             syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
     }
     /* Of a worker that it has not made itself it hears nothing here: that one is another's child. */
-    while (waitpid(worker->pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue;
+    while (waitpid(worker->pid, NULL, __WALL) < 0 && errno == EINTR) {
+    }
     if (end.fd >= 0)
         close(end.fd);
 }

@@ -315,8 +315,8 @@ static bool look_around(uint64_t now_ns)
 /* The keeper is gone: another is made, so that each has one to answer for it. */
 static void renew_keeper(const struct notify_wish *wish)
 {
-    while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
-        continue;
+    while (waitpid(-1, NULL, WNOHANG | __WALL) > 0) {
+    }
     close(worker.keeper.process);
     worker.keeper.process = worker.keeper.renew(wish, worker.listener, worker.in_hand);
 }
