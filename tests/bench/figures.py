@@ -60,6 +60,8 @@ class Table:
     def ratios(self, what, pairs, most=None, least=None, most_more=None, unit=1):
         """The median of the pairs' ratios, second to first. Wanted: at `most`, at `least`, or at `most_more` beyond
         the first, in units."""
+        if not all(one for one, _ in pairs):
+            raise NotMeasured("the first figure is 0: there is no ratio to it")
         low, ratio, high = quartiles([other / one for one, other in pairs])
         wanted, good = None, None
         if most is not None:

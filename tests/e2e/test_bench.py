@@ -56,6 +56,10 @@ class Figures(unittest.TestCase):
         self.table.ratios("a call", [(100, 100 + ratio) for ratio in (9, 1, 5, 3, 7)])
         self.assertEqual(self.row(), ["a call", "100", "105", "1.050", "1.030 - 1.070", "-", "-"])
 
+    def test_there_is_no_ratio_to_nothing(self):
+        with self.assertRaises(NotMeasured):
+            self.table.ratios("commands a second", [(3, 4), (0, 4)])
+
     def test_half_a_pair_that_is_far_out_moves_nothing(self):
         self.table.ratios("a call", [(100, 101)] * 5 + [(100, 5000), (9000, 101)])
         self.assertEqual(self.row()[3:5], ["1.010", "1.010 - 1.010"])
