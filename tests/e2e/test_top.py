@@ -378,7 +378,7 @@ class WithoutCurses(unittest.TestCase):
         sandbox = Sandbox(self)
         own = os.path.join(sandbox.folder, "sockfuse")
         objects = [str(BUILD / os.path.relpath(path, ROOT))[:-1] + "o"
-                   for room in ("view", "cli", "base", "breaker", "policy", "segment", "guard")
+                   for room in ("view", "cli", "base", "breaker", "policy", "segment", "guard", "notify")
                    for path in glob.glob(str(ROOT / "src" / room / "*.c")) if not path.endswith("top_terminal.c")]
         libraries = [subprocess.run(["cc", f"-print-file-name={name}"], check=True, capture_output=True,
                                     text=True).stdout.strip() for name in ("libbsd.a", "libmd.a")]

@@ -52,8 +52,8 @@ static void programs_of_32_and_64_bit_share_a_segment(void **state)
     }
     snprintf(command, sizeof command,
              "cd src && gcc -m32 -std=gnu11 -Wno-psabi -I. ../tests/unit/other_word_size.c base/bare.c base/clock.c "
-             "base/errno_name.c base/text.c base/undisturbed.c base/utf8.c policy/capacity.c policy/distance.c "
-             "policy/identity.c segment/segment.c "
+             "base/errno_name.c base/span.c base/text.c base/undisturbed.c base/utf8.c policy/capacity.c "
+             "policy/distance.c policy/identity.c segment/segment.c "
              "segment/segment_attach.c segment/segment_visit.c segment/layout.c segment/file.c segment/folder.c "
              "segment/places.c segment/removal.c segment/peek.c segment/processes.c segment/process_alive.c "
              "segment/process_join.c "
