@@ -9,35 +9,22 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/program.h"
 #include "policy/check_value.h"
 #include "policy/command_words.h"
-
-static bool is_executable(const char *path)
-{
-    struct stat status;
-    if (stat(path, &status) != 0)
-        return false;
-    if (!S_ISREG(status.st_mode)) {
-        errno = EACCES;
-        return false;
-    }
-    return eaccess(path, X_OK) == 0;
-}
 
 /* 0, or an errno. */
 static int find(const char *word)
 {
     int code = ENOENT;
     if (strchr(word, '/') != NULL)
-        return is_executable(word) ? 0 : errno;
+        return program_is_executable(word) ? 0 : errno;
     for (const char *at = COMMAND_FOLDERS; *at != '\0';) {
         const size_t length = strcspn(at, ":");
         char *path = format_text("%.*s/%s", (int)length, at, word);
-        const bool found = is_executable(path);
+        const bool found = program_is_executable(path);
         const int why = errno;
         free(path);
         if (found)

@@ -37,7 +37,7 @@ static const char *base_name(const char *path)
 
 /* --- the search along PATH ---------------------------------------------------------------------------------------- */
 
-static bool is_executable(const char *path)
+bool program_is_executable(const char *path)
 {
     struct stat status;
     if (stat(path, &status) != 0)
@@ -57,7 +57,7 @@ bool program_find(const char *name, char *path, size_t size)
     }
     if (strchr(name, '/') != NULL) {
         strcpy(path, name);
-        return is_executable(path);
+        return program_is_executable(path);
     }
     const char *folders = getenv("PATH");
     if (folders == NULL)
@@ -68,7 +68,7 @@ bool program_find(const char *name, char *path, size_t size)
         int length = (int)(end - folders); /* an empty one is the current folder */
         int written = snprintf(path, size, "%.*s%s%s", length, folders, length > 0 ? "/" : "./", name);
         if (written > 0 && (size_t)written < size) {
-            if (is_executable(path))
+            if (program_is_executable(path))
                 return true;
             denied = denied || errno == EACCES;
         }
@@ -127,7 +127,7 @@ static bool interpreter_of(struct program *program, char *line, char *path, size
     if (strcmp(base_name(name), "env") == 0)
         return program_behind_env(program, argument[0] != '\0' ? argument : NULL, path, size);
     strcpy(path, name);
-    return is_executable(path);
+    return program_is_executable(path);
 }
 
 bool program_examine(const char *name, struct program *program)

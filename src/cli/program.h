@@ -28,6 +28,8 @@ struct program {
  * it can't be executed.
  */
 bool program_find(const char *name, char *path, size_t size);
+/* Whether a file is there that the caller may execute; false with an errno. */
+bool program_is_executable(const char *path);
 
 /* Finds and examines it. False, with errno, when the command itself is not found. */
 bool program_examine(const char *name, struct program *program);
