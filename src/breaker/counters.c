@@ -13,7 +13,9 @@ _Static_assert(COUNT_NEUTRAL_REASON + NEUTRAL_REASONS <= COUNT_REFUSED_BY, "reas
 _Static_assert(COUNTERS * sizeof(uint64_t) % 64 == 0, "a shard is whole cache lines");
 
 /* The places are part of the layout: append only. 0 stands for all others. */
-static const uint16_t statuses[] = {0, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511, 429, 408};
+#define GRPC_UNAVAILABLE (GRPC_STATUS_BASE + 14)
+static const uint16_t statuses[] = {0,   500, 501, 502, 503, 504, 505, 506,
+                                    507, 508, 509, 510, 511, 429, 408, GRPC_UNAVAILABLE};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 _Static_assert(COUNT_HTTP_STATUS + STATUSES <= COUNTERS, "statuses fit");
 

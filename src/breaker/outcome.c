@@ -88,6 +88,8 @@ static struct outcome connected(const struct observation *seen, const struct out
 
 static bool is_listed(unsigned int status, const struct outcome_rules *rules)
 {
+    if (status_is_grpc(status))
+        return rules->grpc_failures >> (status - GRPC_STATUS_BASE) & 1;
     for (uint32_t i = 0; i < rules->http_failure_count && i < STATUS_RANGES_MAX; i++) {
         if (status >= rules->http_failures[i].first && status <= rules->http_failures[i].last)
             return true;
@@ -104,7 +106,7 @@ static struct outcome answered(const struct observation *seen, const struct outc
         return success;
     if (is_listed(status, rules))
         return (struct outcome){.verdict = VERDICT_FAILURE, .kind = FAILURE_HTTP, .http_status = status};
-    if (http_status_says_no(status))
+    if (http_status_says_no(status) || status_is_grpc(status))
         return (struct outcome){.verdict = VERDICT_BUSINESS};
     return success;
 }
@@ -354,11 +356,11 @@ const char *failure_label(unsigned int kind, unsigned int http_status, char text
 {
     struct text label;
 
-    if (kind != FAILURE_HTTP || http_status < HTTP_STATUS_MIN || http_status > HTTP_STATUS_MAX)
+    if (kind != FAILURE_HTTP || http_status < HTTP_STATUS_MIN || http_status > ANSWER_STATUS_MAX)
         return failure_kind_name(kind);
     text_start(&label, text, FAILURE_LABEL_MAX);
-    text_add(&label, "http-");
-    text_add_unsigned(&label, http_status);
+    text_add(&label, status_is_grpc(http_status) ? "grpc-" : "http-");
+    text_add_unsigned(&label, status_is_grpc(http_status) ? http_status - GRPC_STATUS_BASE : http_status);
     return text;
 }
 

@@ -71,7 +71,7 @@ struct outcome {
     enum verdict verdict;
     enum failure_kind kind;     /* of a failure, also of one that is neutral by ADDRESS or UNLISTED */
     enum neutral_reason reason; /* of a neutral outcome */
-    unsigned int http_status;   /* of FAILURE_HTTP; else 0 */
+    unsigned int http_status;   /* of FAILURE_HTTP, of HTTP or of gRPC; else 0 */
     bool slow;                  /* of a success: its answer took longer than slow_call */
 };
 
@@ -88,7 +88,7 @@ struct observation {
     bool sibling_won;     /* SEEN_GAVE_UP: another address of the circuit was connected since this attempt began */
     bool other_answered;  /* another address of the destination answered since this one last failed */
     bool other_tried;     /* the program went on to another address of the destination, of which no failure is known */
-    unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP; else 0 */
+    unsigned int http_status; /* SEEN_BYTES: of the answer, if it is one of HTTP, or gRPC's; else 0 */
     uint64_t retry_after_ns;  /* the answer asks not to be called for so long; 0: it does not */
     uint64_t waited_ns;       /* real time: since the attempt began, or since the last byte of the request */
     uint32_t stands_for;      /* of a measured answer: so many calls, as latency.h has it */
@@ -103,6 +103,17 @@ struct status_range {
 #define STATUS_RANGES_MAX 16u
 #define HTTP_STATUS_MIN 100u
 #define HTTP_STATUS_MAX 999u
+/*
+ * An answer of gRPC has a status of its own (grpc-status). One that is no OK stands where HTTP's would, so much higher.
+ */
+#define GRPC_STATUSES 17u /* 0 is OK */
+#define GRPC_STATUS_BASE 1000u
+#define ANSWER_STATUS_MAX (GRPC_STATUS_BASE + GRPC_STATUSES - 1)
+#define GRPC_FAILURES (((1u << GRPC_STATUSES) - 1) & ~1u) /* the mask of all that are no OK */
+static inline bool status_is_grpc(unsigned int status)
+{
+    return status > GRPC_STATUS_BASE && status <= ANSWER_STATUS_MAX;
+}
 /* The answer says no: the client's fault, or the server's. */
 static inline bool http_status_says_no(unsigned int status)
 {
@@ -118,8 +129,9 @@ enum success_rule {
 
 struct outcome_rules {
     uint64_t abandon_after_ns;
-    uint32_t failure_mask; /* bit FAILURE_x set: that kind counts */
-    uint32_t success;      /* enum success_rule */
+    uint32_t failure_mask;  /* bit FAILURE_x set: that kind counts */
+    uint32_t success;       /* enum success_rule */
+    uint32_t grpc_failures; /* bit n set: grpc-status n is a failure */
     uint32_t http_failure_count;
     struct status_range http_failures[STATUS_RANGES_MAX]; /* HTTP statuses that are failures, ascending */
 };
@@ -147,7 +159,8 @@ const char *verdict_name(unsigned int verdict);
 const char *failure_kind_name(unsigned int kind);
 const char *neutral_reason_name(unsigned int reason);
 /*
- * A failure as people are shown it: its kind's name, or "http-503" with the status of FAILURE_HTTP where it is known.
+ * A failure as people are shown it: its kind's name, or "http-503" or "grpc-14" with the status of FAILURE_HTTP where it
+ * is known.
  * Returns `text` or a constant. Async-signal-safe.
  */
 #define FAILURE_LABEL_MAX 16

@@ -31,6 +31,8 @@ void judgement_ended(struct connection *connection, int fd, enum seen seen, int 
     if (seen != SEEN_BYTES) {
         if (!judgement_is_same_socket(connection, fd))
             return;
+        if (connection_has(connection, CONNECTION_HTTP2) && http2_lost(connection, seen, error))
+            return;
         if (judgement_breaks_off(connection))
             return;
         struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
@@ -170,6 +172,8 @@ static bool gives_up(struct connection *connection, enum judgement_end end, enum
 /* The call has not ended: the kernel is asked. */
 SELDOM static void judge_open(struct connection *connection, int fd, enum judgement_end end)
 {
+    if (connection_has(connection, CONNECTION_HTTP2) && http2_ending(connection, fd, end))
+        return;
     if (!judgement_is_same_socket(connection, fd) || judgement_breaks_off(connection))
         return;
     struct socket_state state = socket_state(fd, connection_has(connection, CONNECTION_UNIX));
@@ -191,10 +195,21 @@ SELDOM static void judge_open(struct connection *connection, int fd, enum judgem
     judgement_settle(connection, seen, error, false);
 }
 
+/* Its call is over, or was charged; of a connection that speaks HTTP/2, whose state stays open, others may not be. */
+static inline void answered_ends(struct connection *connection, int fd, enum judgement_end end)
+{
+    if (LIKELY(!state_is_open(connection_state(connection))))
+        return;
+    if (connection_has(connection, CONNECTION_HTTP2))
+        judge_open(connection, fd, end);
+    else
+        judgement_came_late(connection, SEEN_GAVE_UP, 0);
+}
+
 HOT void judgement_judge_end(struct connection *connection, int fd, enum judgement_end end)
 {
     if (LIKELY(judgement_phase(connection) == PHASE_ANSWERED))
-        judgement_came_late(connection, SEEN_GAVE_UP, 0);
+        answered_ends(connection, fd, end);
     else
         judge_open(connection, fd, end);
 }

@@ -141,6 +141,11 @@ void connection_received(descriptor entry, int fd, ssize_t result, int error, co
  */
 void connection_asked(descriptor entry, int fd, const void *bytes, size_t count, bool kept);
 void connection_answered(descriptor entry, int fd, const void *bytes, size_t count);
+/*
+ * Plaintext is about to go into the session, where HTTP/2 is spoken on some connection: a stream that begins in it may
+ * be refused. Then what the library sends is.
+ */
+void connection_asking(descriptor entry, int fd, const void *bytes, size_t count);
 /* After getsockopt(SO_ERROR) gave `pending` (0: nothing). */
 void connection_error_read(descriptor entry, int fd, int pending);
 

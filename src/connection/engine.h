@@ -62,6 +62,7 @@ struct engine {
     _Alignas(64) _Atomic bool ready;
     _Atomic bool tends_waits;              /* some connection's receives are looked after; it stays so */
     _Atomic bool meets_tls;                /* a wrapper of a TLS library was called once; it stays so */
+    _Atomic bool meets_http2;              /* some connection has spoken HTTP/2; it stays so */
     bool keeps_policy;                     /* it has no file that could be edited: it takes no reload */
     _Atomic(const struct policy *) policy; /* the present one; see engine_policy */
     _Atomic(struct station *) host;        /* scope = host */

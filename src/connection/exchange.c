@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/hot.h"
+#include "breaker/http2.h"
 #include "connection/fallback_connections.h"
 #include "connection/inherited.h"
 #include "connection/judgement.h"
@@ -59,6 +60,9 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
         tls_watch_sending(connection, fd);
     if (verdict > 0)
         return verdict;
+    /* The streams that begin in it are to be asked for: connection_takes has the bytes. */
+    if (connection_has(connection, CONNECTION_HTTP2) && connection->epoch == lineage_epoch())
+        return connection_has(connection, CONNECTION_TLS) ? 0 : SENDING_FAULTY;
     if (connection->epoch == lineage_epoch())
         upload_sending(connection, bytes);
     /* An ancestor's connection leads nowhere in its children too. */
@@ -69,13 +73,6 @@ int connection_sending(descriptor entry, int fd, size_t bytes)
     if (verdict == SENDING_BEGINS)
         upload_is_whole(connection); /* unless connection_begun is told otherwise */
     return verdict;
-}
-
-/* A client's first words with HTTP/2 (RFC 9113, 3.4): from then on, requests are frames among others. */
-static bool begins_http2(const void *bytes, size_t count)
-{
-    static const char preface[] = "PRI * HTTP/2";
-    return count >= sizeof preface - 1 && !memcmp(bytes, preface, sizeof preface - 1);
 }
 
 /*
@@ -101,8 +98,8 @@ static void look_at_sent(struct connection *connection, const struct iovec *firs
         first->iov_len < sent ? first->iov_len : sent; /* what the kernel has not taken may not be readable */
     if (begins && count > 0)
         connection_begins_with(connection, first->iov_base, count);
-    if (begins && begins_http2(first->iov_base, count))
-        connection_mark(connection, CONNECTION_STREAM);
+    if (begins && http2_begins(first->iov_base, count))
+        http2_becomes(connection);
     if (begins && is_cancel_request(first->iov_base, count))
         connection_mark(connection, CONNECTION_CLOSES);
     if (begins && tls_is_record(first->iov_base, count, true)) {
@@ -130,6 +127,17 @@ static void follow_sent(struct connection *connection, const struct iovec *first
         upload_sent(connection, first, count, sent);
 }
 
+/* Something was sent on a connection that speaks HTTP/2 already. */
+static void went_http2(struct connection *connection, int fd, ssize_t result, int error, const struct iovec *first,
+                       size_t count)
+{
+    bool own = error == EPIPE && connection_has(connection, CONNECTION_SHUT_WRITE);
+    if (result < 0 && outcome_is_from_peer(error) && !own)
+        judgement_ended(connection, fd, SEEN_ERROR, error);
+    else if (result > 0 && !connection_has(connection, CONNECTION_TLS))
+        http2_sent(connection, first, count, (size_t)result);
+}
+
 void connection_sent(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
 {
     enum tls_doing doing = tls_uses(entry, fd);
@@ -144,7 +152,12 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
         if (state_is_aside(connection_state(connection)))
             connection_mark(connection, CONNECTION_SENT);
         note_asked(connection); /* with Fast Open nobody has said so before */
-        follow_sent(connection, first, count, (size_t)result);
+        if (!connection_has(connection, CONNECTION_HTTP2))
+            follow_sent(connection, first, count, (size_t)result);
+    }
+    if (connection_has(connection, CONNECTION_HTTP2) && connection_has(connection, CONNECTION_SENT)) {
+        went_http2(connection, fd, result, error, first, count);
+        return;
     }
     if (is_opaque(connection))
         tls_watch_sent(connection, first, count, result > 0 ? (size_t)result : 0);
@@ -172,6 +185,8 @@ void connection_sent(descriptor entry, int fd, ssize_t result, int error, const 
     judgement_requested(connection);
     if (is_opaque(connection))
         tls_watch_look(connection);
+    if (connection_has(connection, CONNECTION_HTTP2) && !connection_has(connection, CONNECTION_TLS))
+        http2_sent(connection, first, count, (size_t)result);
 }
 
 void connection_begun(descriptor entry, int fd, ssize_t result, int error, const struct iovec *first, size_t count)
@@ -205,6 +220,19 @@ static void look_at_first(struct connection *connection, const struct iovec *vec
         return;
     connection_mark(connection, CONNECTION_TLS);
     tls_watch_begin(connection);
+}
+
+/* On a connection that speaks HTTP/2: what comes is its streams'. Inside TLS the plaintext is (connection_answered). */
+static void came_http2(struct connection *connection, int fd, ssize_t result, int error,
+                       const struct received *received)
+{
+    const struct iovec *vector = received->flags & MSG_TRUNC ? NULL : received->vector;
+    if (result > 0 && !connection_has(connection, CONNECTION_TLS) && !(received->flags & MSG_PEEK))
+        http2_came(connection, vector, received->count, (size_t)result);
+    else if (result == 0 && received->wanted > 0)
+        judgement_ended(connection, fd, SEEN_END, 0);
+    else if (result < 0 && outcome_is_from_peer(error))
+        judgement_ended(connection, fd, SEEN_ERROR, error);
 }
 
 static void bytes_came(struct connection *connection, size_t bytes, const struct received *received,
@@ -245,6 +273,10 @@ HOT void connection_received(descriptor entry, int fd, ssize_t result, int error
     }
     if (result > 0)
         connection_keep(connection, true);
+    if (UNLIKELY(connection_has(connection, CONNECTION_HTTP2))) {
+        came_http2(connection, fd, result, error, received);
+        return;
+    }
     enum phase phase = judgement_phase(connection);
     if (phase == PHASE_ANSWERED) {
         if (result >= 0 || outcome_is_from_peer(error))
@@ -277,13 +309,25 @@ void connection_asked(descriptor entry, int fd, const void *bytes, size_t count,
         connection_mark(connection, CONNECTION_TLS_KEPT);
     /* The server's first frame may have come before. */
     bool is_first = !connection_has(connection, CONNECTION_REUSED) || connection_has(connection, CONNECTION_GREETED);
-    if (is_first && begins_http2(bytes, count))
-        connection_mark(connection, CONNECTION_STREAM);
+    if (is_first && !connection_has(connection, CONNECTION_STREAM) && http2_begins(bytes, count))
+        http2_becomes(connection);
+    if (connection_has(connection, CONNECTION_HTTP2)) {
+        http2_sent(connection, &(struct iovec){(void *)(uintptr_t)bytes, count}, 1, count);
+        return;
+    }
     /* What was sent of it has gone before: that wait began too early if more is to come, or begins only now. */
     bool went_on = connection_has(connection, CONNECTION_BODY);
     upload_sent(connection, &(struct iovec){(void *)(uintptr_t)bytes, count}, 1, count);
     if (went_on != connection_has(connection, CONNECTION_BODY) && judgement_phase(connection) == PHASE_REQUESTED)
         judgement_request_sent(connection);
+}
+
+void connection_asking(descriptor entry, int fd, const void *bytes, size_t count)
+{
+    struct connection *connection = still(entry, fd);
+    struct iovec vector = {(void *)(uintptr_t)bytes, count};
+    if (connection && connection_has(connection, CONNECTION_HTTP2) && connection->epoch == lineage_epoch())
+        http2_sending(connection, fd, &vector, 1, true);
 }
 
 void connection_answered(descriptor entry, int fd, const void *bytes, size_t count)
@@ -297,6 +341,8 @@ void connection_answered(descriptor entry, int fd, const void *bytes, size_t cou
     }
     if (state_is_aside(connection_state(connection)))
         aside_answered(connection, &vector, 1, count);
+    else if (connection_has(connection, CONNECTION_HTTP2))
+        http2_came(connection, &vector, 1, count);
     else if (judgement_phase(connection) == PHASE_ANSWERED)
         judgement_came_late(connection, SEEN_BYTES, 0);
     else
@@ -309,7 +355,7 @@ void connection_error_read(descriptor entry, int fd, int pending)
     if (!connection)
         return;
     enum phase phase = judgement_phase(connection);
-    if (phase == PHASE_ANSWERED) {
+    if (phase == PHASE_ANSWERED && !connection_has(connection, CONNECTION_HTTP2)) {
         if (pending)
             judgement_came_late(connection, SEEN_ERROR, pending);
         return;

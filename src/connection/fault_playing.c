@@ -187,6 +187,11 @@ static bool play_slowly(struct connection *connection, int fd, const struct iove
 bool connection_takes(descriptor entry, int fd, const struct iovec *vector, size_t count, ssize_t *result)
 {
     struct connection *connection = judgement_of_anybody(entry);
+    if (connection && connection_has(connection, CONNECTION_HTTP2)) {
+        *result = -1;
+        errno = http2_sending(connection, fd, vector, count, false);
+        return errno != 0;
+    }
     if (vector && !memory_vector_is_readable(vector, count))
         return false; /* the kernel says so */
     const struct iovec *first = vector ? first_bytes(vector, count) : NULL;

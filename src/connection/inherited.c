@@ -130,8 +130,8 @@ OWN_FRAME void inherited_received(struct connection *connection, int fd, ssize_t
     struct guard owner;
     struct guard_wait wait;
     lineage_take_over(atomic_load_explicit(&connection->entry, memory_order_relaxed));
-    if (!find_call(connection, &owner, &wait))
-        return;
+    if (connection_has(connection, CONNECTION_HTTP2) || !find_call(connection, &owner, &wait))
+        return; /* whose streams what comes belongs to, the ancestor alone knows */
     if (result > 0)
         bytes_came(connection, &owner, &wait, fd, (size_t)result, received, doing);
     else if (result == 0 && received->wanted > 0)
@@ -144,7 +144,7 @@ OWN_FRAME void inherited_answered(struct connection *connection, int fd, const s
 {
     struct guard owner;
     struct guard_wait wait;
-    if (find_call(connection, &owner, &wait))
+    if (!connection_has(connection, CONNECTION_HTTP2) && find_call(connection, &owner, &wait))
         read_on(connection, &owner, &wait, fd, vector, 1, vector->iov_len, false);
 }
 

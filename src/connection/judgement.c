@@ -17,8 +17,9 @@
 struct connection *judgement_of_call(uint32_t call, uint32_t number, const void *station)
 {
     struct connection *connection = pool_named(number);
-    return connection && pool_is_live(connection) && connection->place.call == call && connection->station == station &&
-                   connection->epoch == lineage_epoch()
+    return connection && pool_is_live(connection) && connection->station == station &&
+                   connection->epoch == lineage_epoch() &&
+                   (connection->place.call == call || http2_has_call(connection, call))
                ? connection
                : NULL;
 }
@@ -213,13 +214,18 @@ void judgement_answer(struct connection *connection, const struct iovec *vector,
                       bool peeked)
 {
     struct http_head head;
+    if (!peeked && http2_begins_by_server(connection, vector, count, bytes))
+        return;
     enum http_progress progress = judgement_read_head(connection, vector, count, bytes, peeked, &head);
     if (progress == HTTP_MORE) {
         connection_happens(connection, ON_PART);
         return;
     }
-    if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS)
+    if (progress == HTTP_KNOWN && head.status == HTTP_SWITCHING_PROTOCOLS) {
+        if (!peeked && http2_upgrades(connection, vector, count, bytes))
+            return;
         connection_mark(connection, CONNECTION_STREAM);
+    }
     settle(connection, SEEN_BYTES, 0, false, progress == HTTP_KNOWN ? &head : NULL);
 }
 

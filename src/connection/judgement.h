@@ -11,6 +11,7 @@
  *   call_end.c    ends that the kernel is asked about, and those that the program brings about
  *   waiting.c     the limit of an attempt
  *   next_attempt.c  whether an attempt that failed is made again
+ *   http2_calls.c, stream_calls.c  the streams of a connection that speaks HTTP/2
  *   still_hangs.c whether a call that is beyond its limit hangs (still_hangs.h)
  *
  * Private to src/connection; wrappers use connection.h.
@@ -110,6 +111,11 @@ void judgement_ending_own_side(struct connection *connection);
  * connection_sending, but for SENDING_FAULTY, which it leaves to its caller where no fault is drawn now.
  */
 int next_call_begins(struct connection *connection, int fd);
+/*
+ * Asks for admission of a request when the connection's call is over: in its own segment, or in the present one if that
+ * is retired. `must_pass`: as an attempt's, asked of the connection; NULL: it need not.
+ */
+enum admission next_call_admit(struct connection *connection, bool (*must_pass)(const void *), uint64_t now_ns);
 /* Whether what is sent now is a request, which may begin a call; if we can tell. */
 bool next_call_may_begin(const struct connection *connection);
 /* After a reload the connection goes by the present policy, if that has its target. */
@@ -196,5 +202,40 @@ void judgement_hand_over(descriptor entry, int fd);
 
 /* The connection is over for this process: its records go back. */
 void judgement_forget(struct connection *connection);
+
+/* --- HTTP/2: each stream is a call (http2_calls.h) --- */
+
+/* The program has sent, or is about to send, a client's first words with HTTP/2. */
+void http2_becomes(struct connection *connection);
+/*
+ * An answer with 101 has come, and what may stand behind it. Whether it is an upgrade to HTTP/2: then the request is the
+ * first stream, whose answer is still to come.
+ */
+bool http2_upgrades(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes);
+/*
+ * Before a send: begins the calls of the streams that begin in it. 0, or the errno of a refusal: the connection is broken
+ * off then. `is_trusted`: a library will read the bytes, and not the kernel alone.
+ */
+int http2_sending(struct connection *connection, int fd, const struct iovec *vector, size_t count, bool is_trusted);
+/* So many bytes were sent, or came; `vector` NULL: they were not shown. */
+void http2_sent(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes);
+void http2_came(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes);
+/*
+ * What comes first may be a server's settings, before its client has said a word. Whether it was that, and was read.
+ */
+bool http2_begins_by_server(struct connection *connection, const struct iovec *vector, size_t count, size_t bytes);
+/*
+ * The connection is lost, by its peer. True: the connection's own call was a stream's, or was answered by the settings;
+ * false: it is still to be judged.
+ */
+bool http2_lost(struct connection *connection, enum seen seen, int error);
+/* The program ends it. As http2_lost. */
+bool http2_ending(struct connection *connection, int fd, enum judgement_end end);
+/* From now on its streams are not told apart. Calls in flight are neutral. */
+void http2_leave(struct connection *connection);
+/* Whether a record beside the connection's own is one of its streams'. */
+bool http2_has_call(const struct connection *connection, uint32_t call);
+/* Whether the call is a stream's: then `*hangs` says whether it still does. Some system calls. */
+bool http2_still_hangs(const struct connection *connection, uint32_t call, int fd, bool *hangs);
 
 #endif

@@ -144,7 +144,8 @@ static enum admission begin_elsewhere(struct connection *connection, struct stat
     return admission;
 }
 
-OWN_FRAME static enum admission begin(struct connection *connection, uint64_t now_ns)
+OWN_FRAME enum admission next_call_admit(struct connection *connection, bool (*must_pass)(const void *),
+                                         uint64_t now_ns)
 {
     struct station *station = connection->station, *present = NULL;
     struct attempt attempt = {
@@ -152,6 +153,8 @@ OWN_FRAME static enum admission begin(struct connection *connection, uint64_t no
         .circuit = connection->place.circuit,
         .address_key = connection->address_key,
         .shard = connection->place.call,
+        .must_pass = must_pass,
+        .context = connection,
     };
     if (station_is_retired(station))
         present = engine_station(attempt.target->scope);
@@ -184,7 +187,7 @@ OWN_FRAME int next_call_begins(struct connection *connection, int fd)
         return 0;
     if (!takes_turn(connection))
         return 0;
-    if (admission_refuses(begin(connection, clock_circuit_at(real_ns))))
+    if (admission_refuses(next_call_admit(connection, NULL, clock_circuit_at(real_ns))))
         return next_call_refuse(connection, fd);
     connection_keep(connection, false);
     if (connection_has(connection, CONNECTION_GAVE_UP))

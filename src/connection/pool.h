@@ -48,7 +48,7 @@ enum connection_property {
     CONNECTION_TLS_SEEN = 1u << 12, /* with a library whose plaintext we see: bytes on the wire are no answer */
     CONNECTION_TLS_KEPT = 1u << 13, /* plaintext went into its TLS session, and its record is still to be sent */
     CONNECTION_REJECTED = 1u << 14, /* by the program itself, in the TLS handshake: a certificate it does not trust */
-    CONNECTION_STREAM = 1u << 15,   /* HTTP/2 or an upgrade: requests and answers are not told apart any more */
+    CONNECTION_STREAM = 1u << 15,   /* HTTP/2 or an upgrade: one request after another is not what is spoken any more */
     CONNECTION_CLOSES = 1u << 16,   /* the end of the stream is the answer to what was asked */
     /* Its present request. */
     CONNECTION_BODY = 1u << 17,    /* it is known, and more of it is to come */
@@ -63,6 +63,8 @@ enum connection_property {
     CONNECTION_SHARED = 1u << 24, /* the same, and it stays so: its error may be another's to read */
     /* In rehearsal. */
     CONNECTION_FAULTY = 1u << 25, /* its present call was given a fault: `fault` says which */
+    /* Its protocol again. */
+    CONNECTION_HTTP2 = 1u << 26, /* STREAM, and its streams are told apart (http2_calls.h) */
 };
 
 /* The fault of its present call: enum fault_kind, these, and an HTTP status or milliseconds. */
@@ -107,6 +109,7 @@ struct connection {
     _Atomic uint32_t sharers;      /* the group of their numbers (sharers.h); 0: there is one alone */
     _Atomic uint32_t follows;      /* its policy, as policy_keeping.h has it */
     _Atomic uint32_t forks;        /* lineage_forks() when the socket was made */
+    _Atomic uint32_t streams;      /* with HTTP2: streams.h */
     uint32_t raced_since;          /* races_now() when the attempt began */
     _Atomic uint32_t heard;        /* in a fork's child: which of the record's calls it last heard of */
     _Atomic bool is_childs;        /* PASSED since a child got the last answer, until one comes here again */

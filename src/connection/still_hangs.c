@@ -54,5 +54,8 @@ bool still_hangs(uint32_t call, enum phase phase, void *context)
     struct connection *connection = judgement_of_call(call, number, context);
     if (!connection)
         return false; /* on its way, or lost: it is found out in another look */
+    bool of_stream;
+    if (http2_still_hangs(connection, call, atomic_load_explicit(&connection->fd, memory_order_relaxed), &of_stream))
+        return of_stream;
     return hangs(connection, phase);
 }

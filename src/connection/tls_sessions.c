@@ -59,7 +59,12 @@ descriptor tls_leave(const struct tls_thread *outer, int *fd)
         *fd = inner.fd;
         return inner.entry;
     }
-    struct pair *pair = place_of(inner.session, false);
+    return tls_connection(inner.session, fd);
+}
+
+descriptor tls_connection(const void *session, int *fd)
+{
+    struct pair *pair = place_of(session, false);
     if (!pair)
         return 0;
     descriptor entry = atomic_load_explicit(&pair->entry, memory_order_acquire);

@@ -39,6 +39,9 @@ static inline void tls_enter(const void *session, enum tls_doing doing, struct t
 /* Returns the entry of the session's connection (0: not guarded or not known), and its descriptor. */
 descriptor tls_leave(const struct tls_thread *outer, int *fd);
 
+/* The entry of the session's connection, as it last used one, and its descriptor; 0: not guarded or not known. */
+descriptor tls_connection(const void *session, int *fd);
+
 /* Whether this thread is inside a TLS library. One load of a line that is at hand, where the program has none. */
 static inline bool tls_is_at_work(void)
 {

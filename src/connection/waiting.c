@@ -41,7 +41,8 @@ bool connection_limits_wait(descriptor entry, int fd, int flags, struct limit *l
     if (connection_has(connection, CONNECTION_FAULTY))
         rehearsal_receiving(connection, fd, flags);
     const struct target *target = connection_target(connection);
-    if (!target->enforce_timeouts || !target->response_timeout_ns || (flags & AT_ONCE_ALREADY))
+    if (!target->enforce_timeouts || !target->response_timeout_ns || (flags & AT_ONCE_ALREADY) ||
+        connection_has(connection, CONNECTION_HTTP2))
         return false;
     enum phase phase = judgement_phase(connection);
     /* With SO_RCVLOWAT the kernel waits for more than poll and MSG_DONTWAIT do. */

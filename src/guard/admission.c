@@ -346,13 +346,12 @@ HOT enum admission guard_admit(struct guard *guard, const struct attempt *attemp
 
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns)
 {
-    const struct target *target = attempt->target;
     struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
     struct call_view view;
     struct ticket ticket;
 
     tidying_do_some(guard, attempt, circuit, now_ns);
-    const struct handling handling = handling_of(guard, attempt, !target->existing_allowed, now_ns);
+    const struct handling handling = handling_of(guard, attempt, attempt_may_be_refused(attempt), now_ns);
     if (is_refused_always(&handling))
         return refuse_always(guard, attempt, &handling, now_ns);
     if (circuit == NULL || !calls_read_own(guard->segment, call, guard->holder, &view))
@@ -372,21 +371,27 @@ enum admission guard_begin(struct guard *guard, const struct attempt *attempt, u
     return admission;
 }
 
-enum prospect guard_prospect(const struct guard *guard, uint32_t circuit, const struct target *target, uint64_t now_ns)
+enum admission guard_begin_beside(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call)
 {
-    const struct circuit *at = circuits_at(guard->segment, circuit);
-    enum forced forced = force_obey(guard, circuit, target->mode, now_ns);
-    enum target_mode mode = force_mode(forced, target);
-    enum hold hold = hold_obey(guard, circuit, forced, target->mode, now_ns);
-    struct circuit_view view;
+    struct circuit *circuit = circuits_at(guard->segment, attempt->circuit);
+    struct call_view view;
+    struct ticket ticket;
 
-    if (at == NULL || (mode != MODE_ENFORCE && mode != MODE_OPEN))
-        return PROSPECT_PASS;
-    if (mode == MODE_OPEN || hold == HOLD_FLEET ||
-        (target->max_connections > 0 && bulkhead_counted(guard->segment, circuit) >= target->max_connections))
-        return PROSPECT_REFUSED;
-    circuit_observe(at, &target->breaker, now_ns, &view);
-    if (view.state == CIRCUIT_CLOSED)
-        return PROSPECT_PASS;
-    return view.state == CIRCUIT_OPEN && view.probe_due && hold != HOLD_UNPROBED ? PROSPECT_PROBE : PROSPECT_REFUSED;
+    *call = CALL_NONE;
+    tidying_do_some(guard, attempt, circuit, now_ns);
+    const struct handling handling = handling_of(guard, attempt, attempt_may_be_refused(attempt), now_ns);
+    if (is_refused_always(&handling))
+        return refuse_always(guard, attempt, &handling, now_ns);
+    if (circuit == NULL || (*call = claim_record(guard, attempt, now_ns, &view)) == CALL_NONE)
+        return pass_unguarded(guard->segment, circuit == NULL ? NO_ROOM_CIRCUITS : NO_ROOM_CONNECTIONS);
+
+    enum admission admission = ask_circuit(guard, attempt, circuit, &handling, now_ns, *call, &ticket);
+    if (admission_refuses(admission))
+        give_record(guard, *call, &view, attempt->target);
+    else if (begin(guard, attempt, circuit, *call, &view, &ticket, PHASE_REQUESTED, now_ns))
+        return admission;
+    else
+        admission = pass_without_record(guard, attempt, &ticket, now_ns);
+    *call = CALL_NONE;
+    return admission;
 }

@@ -33,6 +33,14 @@ enum admission guard_admit(struct guard *guard, const struct attempt *attempt, u
 enum admission guard_begin(struct guard *guard, const struct attempt *attempt, uint32_t call, uint64_t now_ns);
 
 /*
+ * The same for a request beside others on a connection whose record has a call in flight: as guard_admit it takes a
+ * record of its own, and as guard_begin it begins in PHASE_REQUESTED. It is no further connection (max_connections).
+ */
+enum admission guard_begin_beside(struct guard *guard, const struct attempt *attempt, uint64_t now_ns, uint32_t *call);
+/* Whether the call passed though its circuit, or an operator, said no. */
+bool guard_passes_against(const struct guard *guard, uint32_t call);
+
+/*
  * Whether an attempt to that circuit would be refused now, without making one. Counts nothing. No system call, unless
  * an operator's word has just come to its end.
  */

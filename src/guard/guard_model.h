@@ -67,6 +67,18 @@ struct attempt {
     size_t sibling_count;
     unsigned int shard;
     bool is_retry; /* of one that failed: it is no probe, whatever is due */
+    /*
+     * Of a request, asked once what is overdue was charged: whether a refusal would take others with it that are under
+     * way. Then it passes against the circuit's word. NULL: it would not.
+     */
+    bool (*must_pass)(const void *context);
+    const void *context;
 };
+
+/* Of a request: whether a circuit that is open refuses it. */
+static inline bool attempt_may_be_refused(const struct attempt *attempt)
+{
+    return !attempt->target->existing_allowed && !(attempt->must_pass != NULL && attempt->must_pass(attempt->context));
+}
 
 #endif

@@ -232,6 +232,8 @@ static const struct {
 } idle_keys[] = {
     {KEY_HTTP_FAILURES, KEY_HTTP, answers_are_not_read, "answers are not looked at"},
     {KEY_HTTP_FAILURES, KEY_SUCCESS, no_answer_is_awaited, "no answer is awaited"},
+    {KEY_GRPC_FAILURES, KEY_HTTP, answers_are_not_read, "answers are not looked at"},
+    {KEY_GRPC_FAILURES, KEY_SUCCESS, no_answer_is_awaited, "no answer is awaited"},
     {KEY_RETRY_AFTER_MAX, KEY_HTTP, answers_are_not_read, "answers are not looked at"},
     {KEY_RETRY_AFTER_MAX, KEY_RETRY_AFTER, no_header_is_read, "the header is not read"},
     {KEY_SLOW_CALL, KEY_SUCCESS, no_answer_is_awaited, "no answer is awaited"},

@@ -126,6 +126,8 @@ const struct key key_table[KEYS] = {
                       .built_in = "connect-timeout response-timeout refused reset unreachable early-close"},
     [KEY_HTTP] = {"http", CHOICE(reading), .built_in = "auto", IN(http_read)},
     [KEY_HTTP_FAILURES] = {"http_failures", .rule = {.type = VALUE_STATUSES}, .built_in = "502 503 504"},
+    [KEY_GRPC_FAILURES] = {"grpc_failures", .rule = {.type = VALUE_GRPC_STATUSES, .maximum = GRPC_FAILURES},
+                           .built_in = "DEADLINE_EXCEEDED UNAVAILABLE", IN(rules.grpc_failures)},
     [KEY_RETRY_AFTER] = {"retry_after", CHOICE(yes_or_no), .built_in = "yes", IN(retry_after)},
     [KEY_RETRY_AFTER_MAX] = {"retry_after_max", DURATION(NS_PER_MS), .built_in = "5m", IN(breaker.retry_after_max_ns)},
     [KEY_EXISTING] = {"existing", CHOICE(existing), .built_in = "refuse", IN(existing_allowed)},

@@ -54,6 +54,7 @@ static bool number_is_sane(const struct value_rule *rule, uint64_t value)
     case VALUE_CHOICE:
         return is_choice(rule, value);
     case VALUE_FAILURE_KINDS:
+    case VALUE_GRPC_STATUSES:
     case VALUE_WORDS:
         return (value & ~rule->maximum) == 0;
     case VALUE_DURATION_OR_OFF:

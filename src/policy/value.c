@@ -13,6 +13,7 @@
 #include "breaker/outcome.h"
 #include "breaker/settings.h"
 #include "policy/complaint.h"
+#include "policy/grpc_statuses.h"
 #include "policy/value_words.h"
 
 /* Ascending, the largest last. */
@@ -258,6 +259,8 @@ bool value_parse(const struct value_rule *rule, const char *text, uint64_t *valu
         return value_parse_choice(rule, text, value, why);
     case VALUE_FAILURE_KINDS:
         return value_parse_kinds(rule, text, value, why);
+    case VALUE_GRPC_STATUSES:
+        return grpc_statuses_parse(text, value, why);
     case VALUE_WORDS:
         return value_parse_words(rule, text, value, why);
     case VALUE_EVENTS:
@@ -308,6 +311,9 @@ void value_format(const struct value_rule *rule, uint64_t value, char *text, siz
             if ((value >> kind & 1) != 0)
                 value_add_word(text, size, " ", failure_kind_name(kind));
         }
+        break;
+    case VALUE_GRPC_STATUSES:
+        grpc_statuses_format(value, text, size);
         break;
     case VALUE_WORDS:
         for (const struct choice *choice = rule->choices; choice->name != NULL; choice++) {

@@ -17,6 +17,7 @@ enum value_type {
     VALUE_CHOICE,          /* one word of a list */
     VALUE_FAILURE_KINDS,   /* a mask of enum failure_kind, written as their names */
     VALUE_STATUSES,        /* a list of HTTP statuses, read by statuses.h, not here */
+    VALUE_GRPC_STATUSES,   /* a mask of gRPC's statuses, read by grpc_statuses.h */
     VALUE_FAULTS,          /* what a rehearsal injects, read by faults.h, not here */
     VALUE_QUORUM,          /* a number or a share of hosts, read by quorum.h, not here */
     VALUE_FALLBACK,        /* an endpoint or a host, read by fallback.h, not here */

@@ -26,6 +26,19 @@ static void read_done(const struct tls_thread *outer, const void *buffer, size_t
     errno = error;
 }
 
+/* Where HTTP/2 is spoken, what is to be written may be refused: it has to be asked before. */
+static void write_begins(const void *session, const void *buffer, size_t count, struct tls_thread *outer)
+{
+    tls_enter(session, TLS_WRITE, outer);
+    if (!atomic_load_explicit(&engine.meets_http2, memory_order_relaxed) || count == 0 || !buffer)
+        return;
+    int error = errno, fd = -1;
+    descriptor entry = tls_connection(session, &fd);
+    if (entry)
+        connection_asking(entry, fd, buffer, count);
+    errno = error;
+}
+
 static void write_done(const struct tls_thread *outer, const void *buffer, size_t sent)
 {
     int error = errno, fd = -1;
@@ -94,7 +107,7 @@ int wrap_SSL_write(void *session, const void *buffer, int count)
     struct tls_thread outer;
     if (!meant)
         return -1;
-    tls_enter(session, TLS_WRITE, &outer);
+    write_begins(session, buffer, count > 0 ? (size_t)count : 0, &outer);
     int sent = meant(session, buffer, count);
     write_done(&outer, buffer, sent > 0 ? (size_t)sent : 0);
     return sent;
@@ -106,7 +119,7 @@ int wrap_SSL_write_ex(void *session, const void *buffer, size_t count, size_t *s
     struct tls_thread outer;
     if (!meant)
         return 0;
-    tls_enter(session, TLS_WRITE, &outer);
+    write_begins(session, buffer, count, &outer);
     int result = meant(session, buffer, count, sent);
     write_done(&outer, buffer, result == 1 ? *sent : 0);
     return result;
@@ -118,7 +131,7 @@ ssize_t wrap_gnutls_record_send(void *session, const void *buffer, size_t count)
     struct tls_thread outer;
     if (!meant)
         return -1;
-    tls_enter(session, TLS_WRITE, &outer);
+    write_begins(session, buffer, count, &outer);
     ssize_t sent = meant(session, buffer, count);
     write_done(&outer, buffer, sent > 0 ? (size_t)sent : 0);
     return sent;

@@ -143,7 +143,7 @@ static void make_sane(struct evidence *evidence)
     evidence->program[sizeof evidence->program - 1] = '\0';
     if (evidence->kind >= FAILURE_KINDS)
         evidence->kind = FAILURE_NONE;
-    if (evidence->http_status > HTTP_STATUS_MAX)
+    if (evidence->http_status > ANSWER_STATUS_MAX)
         evidence->http_status = 0;
     if (evidence->overran > OVERRAN_CAME)
         evidence->overran = OVERRAN_HANGS;

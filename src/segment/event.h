@@ -139,7 +139,7 @@ const char *event_type_name(unsigned int type); /* "open", "half-open", "close",
  * failed; of one to closed outage {since, lasted_ms, refused, probes, probes_failed, cause {reason, failures, kinds,
  * window, injected}}, or null if it is not known how it began; of a failure kind (failure_label), errno (its name, or
  * null), elapsed_ms, overdue, came, late, passed; of an outcome verdict, kind and reason (or null), errno, http_status
- * (or null), elapsed_ms, slow, overdue, came, late, passed; of both retry_after_ms if the answer asked; of a retry number,
+ * (or null), grpc_status in its place where that is no OK, elapsed_ms, slow, overdue, came, late, passed; of both retry_after_ms if the answer asked; of a retry number,
  * of (how many there may be), kind and errno of the attempt before, waited_ms; of a refusal
  * reason (admission_name); of what an operator
  * did user, and forced (with from, to, reason; for_ms if its end was said) or policy_revision; of such an end, which a

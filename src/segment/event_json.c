@@ -105,10 +105,12 @@ static void add_json_outcome(struct text *text, const struct event *event)
     add_string_or_null(text, "reason", event->reason != NEUTRAL_NONE ? neutral_reason_name(event->reason) : NULL,
                        SIZE_MAX);
     add_json_errno(text, event->error);
-    if (event->http_status != 0)
+    if (event->http_status != 0 && !status_is_grpc(event->http_status))
         add_number(text, "http_status", event->http_status);
     else
         add_null(text, "http_status");
+    if (status_is_grpc(event->http_status))
+        add_number(text, "grpc_status", event->http_status - GRPC_STATUS_BASE);
     add_number(text, "elapsed_ms", event->elapsed_ms);
     add_flag(text, "slow", event->slow);
     add_json_manner(text, event);

@@ -204,8 +204,8 @@ static void add_line_outcome(struct text *text, const struct event *event)
         text_add(text, ", ");
         text_add(text, failure_label(event->kind, event->http_status, label));
     } else if (event->http_status != 0) {
-        text_add(text, ", http-");
-        text_add_unsigned(text, event->http_status);
+        text_add(text, ", ");
+        text_add(text, failure_label(FAILURE_HTTP, event->http_status, label));
     }
     add_line_end(text, event);
     if (event->verdict == VERDICT_NEUTRAL) {

@@ -43,7 +43,7 @@ static void make_rest_sane(struct event *event)
         for (unsigned int i = 0; event->from != CIRCUIT_CLOSED && i < EVENT_ATTEMPTS; i++) {
             if (event->attempts[i].kind >= FAILURE_KINDS)
                 event->attempts[i].kind = FAILURE_NONE;
-            if (event->attempts[i].http_status > HTTP_STATUS_MAX)
+            if (event->attempts[i].http_status > ANSWER_STATUS_MAX)
                 event->attempts[i].http_status = 0;
         }
         break;
@@ -75,7 +75,7 @@ static bool make_sane(struct event *event)
     event->destination[sizeof event->destination - 1] = '\0';
     if (event->kind >= FAILURE_KINDS)
         event->kind = FAILURE_NONE;
-    if (event->http_status > HTTP_STATUS_MAX)
+    if (event->http_status > ANSWER_STATUS_MAX)
         event->http_status = 0;
     if (event->from > CIRCUIT_HALF_OPEN)
         event->from = CIRCUIT_CLOSED;

@@ -171,6 +171,7 @@ static bool take_member(struct json_reader *reader, const char *key, struct even
         {"refused", &numbers->refused},
         {"elapsed_ms", &numbers->elapsed_ms},
         {"http_status", &numbers->http_status},
+        {"grpc_status", &numbers->grpc_status},
         {"for_ms", &numbers->for_ms},
         {"ended_ago_ms", &numbers->ended_ago_ms},
         {"noticed_after_ms", &numbers->noticed_after_ms},

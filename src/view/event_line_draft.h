@@ -21,8 +21,8 @@ struct words {
 };
 
 struct numbers {
-    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, for_ms, ended_ago_ms, noticed_after_ms,
-        exit_status, left_ms, retry_after_ms, signal, left_out;
+    uint64_t mono_ns, pid, failures, pause_ms, refused, elapsed_ms, http_status, grpc_status, for_ms, ended_ago_ms,
+        noticed_after_ms, exit_status, left_ms, retry_after_ms, signal, left_out;
     uint64_t number, of, waited_ms; /* of a retry */
     uint64_t calls, failed, slow;   /* of `window` */
 };

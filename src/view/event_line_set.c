@@ -48,11 +48,20 @@ void draft_kind(const char *word, enum failure_kind *kind, unsigned int *http_st
 {
     *kind = failure_kind_named(word);
     *http_status = 0;
-    if (*kind == FAILURE_NONE && strncmp(word, "http", 4) == 0) {
+    const bool is_grpc = strncmp(word, "grpc-", 5) == 0;
+    if (*kind == FAILURE_NONE && (is_grpc || strncmp(word, "http", 4) == 0)) {
         *kind = FAILURE_HTTP;
         if (word[4] == '-')
-            *http_status = (uint16_t)strtoul(word + 5, NULL, 10);
+            *http_status = (uint16_t)(strtoul(word + 5, NULL, 10) + (is_grpc ? GRPC_STATUS_BASE : 0));
     }
+}
+
+/* Of the answer: HTTP's, or gRPC's. */
+static uint16_t status_of(const struct numbers *numbers)
+{
+    if (numbers->grpc_status != 0 && numbers->grpc_status < GRPC_STATUSES)
+        return (uint16_t)(GRPC_STATUS_BASE + numbers->grpc_status);
+    return (uint16_t)(numbers->http_status <= HTTP_STATUS_MAX ? numbers->http_status : 0);
 }
 
 static void set_kind(struct event *event, const char *word)
@@ -113,7 +122,7 @@ static void set_by_type(struct event *event, const struct draft_line *draft)
         event->reason = draft_value(words->reason, admission_name, ADMISSIONS);
         break;
     case EVENT_OUTCOME:
-        event->http_status = (uint16_t)(numbers->http_status <= UINT16_MAX ? numbers->http_status : 0);
+        event->http_status = status_of(numbers);
         event->verdict = draft_value(words->verdict, verdict_name, VERDICTS);
         event->reason = draft_value(words->reason, neutral_reason_name, NEUTRAL_REASONS);
         event->pause_ns = span_of(numbers->retry_after_ms);

@@ -122,7 +122,7 @@ static void after_an_upgrade_requests_are_told_apart_no_more(void **state)
     OUTCOMES(1);
 }
 
-static void http2_is_one_call_for_a_connection(void **state)
+static void what_is_no_http2_behind_its_preface_is_one_call(void **state)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     (void)state;
@@ -417,7 +417,7 @@ int main(void)
         BOTH_WAYS(an_answer_that_breaks_off_in_its_head_is_judged_by_what_came),
         BOTH_WAYS(a_peek_does_not_read_on),
         BOTH_WAYS(after_an_upgrade_requests_are_told_apart_no_more),
-        BOTH_WAYS(http2_is_one_call_for_a_connection),
+        BOTH_WAYS(what_is_no_http2_behind_its_preface_is_one_call),
         BOTH_WAYS(while_a_request_is_not_whole_nobody_waits_for_an_answer),
         BOTH_WAYS(an_answer_before_the_request_is_whole_is_its_answer_and_the_rest_of_it_no_call),
         BOTH_WAYS(a_program_that_pauses_in_its_request_and_gives_up_has_not_waited_for_its_peer),

@@ -54,6 +54,7 @@ static const char *const other_values[KEYS] = {
     [KEY_FAILURES] = "refused reset",
     [KEY_HTTP] = "off",
     [KEY_HTTP_FAILURES] = "429 500-599",
+    [KEY_GRPC_FAILURES] = "INTERNAL UNAVAILABLE",
     [KEY_RETRY_AFTER] = "no",
     [KEY_RETRY_AFTER_MAX] = "7m",
     [KEY_EXISTING] = "allow",
@@ -420,6 +421,7 @@ static void no_value_can_be_out_of_its_range(void **state)
     SPOIL(on_open, EINVAL);
     SPOIL(rules.failure_mask, UINT32_MAX);
     SPOIL(rules.http_failure_count, STATUS_RANGES_MAX + 1);
+    SPOIL(rules.grpc_failures, 1);
     SPOIL(rules.http_failures[0].first, 99);
     SPOIL(rules.http_failures[1].last, 1000);
     SPOIL(rules.http_failures[1].first, 600);
