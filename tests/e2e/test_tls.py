@@ -122,26 +122,17 @@ class Judged(Tls):
                 self.curl("--tls-max", "1.2", "--max-time", "2" if "response-timeout" in kinds else "20")
                 self.expect(kinds, succeeded=0 if kinds else 1)
 
-    def test_http_2_is_a_stream_whose_first_frame_is_the_answer(self):
-        """Only that: which frames are answers is not told apart."""
+    def test_a_server_of_http_2_that_says_its_settings_alone_has_not_answered(self):
+        """How streams are answered: test_http2.py."""
         def settings(server, sock, number):
             del number
             if sock.recv(65536):
                 server.count_request()
             sock.sendall(b"\0\0\0\4\0\0\0\0\0")  # an empty SETTINGS frame
             server.stopping.wait()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificates = CERTIFICATES.get()
-        context.load_cert_chain(certificates.path("server.pem"), certificates.path("server.key"))
-        context.set_alpn_protocols(["h2"])
-
-        def behaviour(server, sock, number):
-            secure = context.wrap_socket(sock, server_side=True)
-            server.replace(sock, secure)
-            settings(server, secure, number)
-        self.start(behaviour)
-        self.curl("--http2", "--max-time", "3")
-        self.expect(succeeded=1)
+        self.start(over_tls(settings, CERTIFICATES.get().context_for("h2")))
+        self.curl("--http2", "--max-time", "1")
+        self.expect({"response-timeout": 1})
 
     def does_not_trust(self, argv, status):
         self.start(say(http_answer()))
