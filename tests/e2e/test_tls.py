@@ -6,7 +6,6 @@ more than one request, an older protocol, another library's habits, or a circuit
 import os
 import select
 import socket
-import ssl
 import sys
 import time
 import unittest
