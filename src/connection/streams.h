@@ -2,7 +2,7 @@
  * streams.h - what this process knows of a connection's streams, where it speaks HTTP/2: how far both directions are
  * read, and which of its streams are calls.
  *
- * Some 8 KiB for each such connection, and nothing for any other. Taken from chunks that are mapped when needed and
+ * Some 6 KiB for each such connection, and nothing for any other. Taken from chunks that are mapped when needed and
  * never given back to the kernel, as pool.c's records; so a thread that is late finds memory, and by `entry` that it is
  * another's. Lock-free, async-signal-safe. Private to src/connection.
  */
