@@ -355,8 +355,10 @@ const char *neutral_reason_name(unsigned int reason)
 const char *failure_label(unsigned int kind, unsigned int http_status, char text[FAILURE_LABEL_MAX])
 {
     struct text label;
+    const bool is_known =
+        (http_status >= HTTP_STATUS_MIN && http_status <= HTTP_STATUS_MAX) || status_is_grpc(http_status);
 
-    if (kind != FAILURE_HTTP || http_status < HTTP_STATUS_MIN || http_status > ANSWER_STATUS_MAX)
+    if (kind != FAILURE_HTTP || !is_known)
         return failure_kind_name(kind);
     text_start(&label, text, FAILURE_LABEL_MAX);
     text_add(&label, status_is_grpc(http_status) ? "grpc-" : "http-");

@@ -114,6 +114,8 @@ static void a_failure_is_called_by_its_status_where_that_is_known(void **state)
     assert_string_equal(failure_label(FAILURE_HTTP, 0, text), "http");
     assert_string_equal(failure_label(FAILURE_HTTP, 99, text), "http");
     assert_string_equal(failure_label(FAILURE_HTTP, 1000, text), "http");
+    assert_string_equal(failure_label(FAILURE_HTTP, GRPC_STATUS_BASE + 14, text), "grpc-14");
+    assert_string_equal(failure_label(FAILURE_HTTP, ANSWER_STATUS_MAX + 1, text), "http");
     assert_string_equal(failure_label(FAILURE_REFUSED, 503, text), "refused");
     assert_string_equal(failure_label(FAILURE_KINDS, 503, text), "unknown");
 }
