@@ -40,7 +40,7 @@ static void go(struct http2_reader *reader, enum state state)
 static void lose(struct http2_reader *reader, struct http2_event *event)
 {
     go(reader, IS_LOST);
-    event->what = HTTP2_LOST;
+    *event = (struct http2_event){.what = HTTP2_LOST};
 }
 
 static bool has_flag(const struct http2_reader *reader, enum flag flag)

@@ -72,12 +72,14 @@ static void tell(const struct bytes *bytes, bool is_client, bool whole, char tex
         memcpy(piece, bytes->at + from, part);
         for (size_t at = 0; at < part;) {
             struct http2_event event;
+            memset(&event, 0xff, sizeof event);
             const size_t taken = http2_read(&reader, is_client ? NULL : &hpack, piece + at, part - at, &event);
             assert_true(taken > 0 && taken <= part - at);
             assert_true(event.what != HTTP2_NOTHING || taken == part - at);
             at += taken;
             static const char *const names[] = {"", "lost", "settings", "headers", "data", "reset", "goaway"};
             if (event.what == HTTP2_LOST) {
+                assert_true(event.stream == 0 && !event.ends);
                 snprintf(text, TEXT_MAX, "lost");
                 free(piece);
                 return;
